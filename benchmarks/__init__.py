@@ -1,0 +1,1 @@
+"""Benchmarks: speed against GPyTorch, and the published tables on real data."""

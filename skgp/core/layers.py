@@ -1,0 +1,258 @@
+"""Sparse GP layers: from inputs to the moments of W latent functions."""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.kernels import Kernel
+from skgp.core.linalg import inverse_cholesky, whitened_weights
+from skgp.core.variational import DeltaPosterior, DiagonalPosterior, Posterior
+
+
+class Latent(NamedTuple):
+    """Gaussian moments of the latent functions, each of shape (Q, B, W).
+
+    Attributes
+    ----------
+    f_mean : Tensor
+        Mean.
+    v_prior : Tensor
+        Variance that the inducing variables leave unexplained, kff - |A|^2.
+    v_q : Tensor
+        Variance that comes from q(u), |q_sqrt^T A|^2.
+    """
+
+    f_mean: Tensor
+    v_prior: Tensor
+    v_q: Tensor
+
+    @property
+    def f_var(self) -> Tensor:
+        """Variance of the latent functions."""
+        return self.v_prior + self.v_q
+
+
+class Factors(NamedTuple):
+    """What a layer computes once per step, or once per prediction call, from its M x M block.
+
+    Attributes
+    ----------
+    L_inv : Tensor of shape (W, M, M)
+        Inverse Cholesky factor of the basis that carries the variance.
+    q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
+        Square root of the covariance of q.
+    weights : Tensor of shape (W, M_mean)
+        Weights of the basis that carries the mean: whitened where both bases are one, else those
+        of the kernel functions themselves.
+    """
+
+    L_inv: Tensor
+    q_sqrt: Tensor | None
+    weights: Tensor
+
+
+class Layer(nn.Module, ABC):
+    """W sparse GPs with a constant prior mean each, over common inputs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance of the W GPs.
+    jitter : float
+        Relative diagonal regularisation of Kuu.
+    """
+
+    Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
+
+    def __init__(self, kernel: Kernel, jitter: float) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.jitter = jitter
+        self.mean = nn.Parameter(torch.zeros(kernel.variance.shape[0]))
+
+    @property
+    @abstractmethod
+    def mean_basis(self) -> tuple[Tensor, Posterior]:
+        """Inducing inputs (W, M, D) and posterior that carry the mean."""
+
+    @abstractmethod
+    def factors(self) -> Factors:
+        """Everything that depends on parameters alone; one Cholesky factor per basis."""
+
+    @abstractmethod
+    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, explained share and q's share of the variance, each (W, N), at x (N, D).
+
+        The mean is in units of sqrt(variance), the other two in units of variance.
+        """
+
+    @abstractmethod
+    def kl(self) -> Tensor:
+        """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
+
+    def moments(self, x: Tensor, factors: Factors) -> Latent:
+        """Moments of f at x (Q, B, D), each of shape (Q, B, W).
+
+        With f ~ GP(c, variance * r): f_mean = c + sqrt(variance) q_mu^T A,
+        v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2.
+        """
+        flat = x.flatten(0, 1)
+        variance = self.kernel.variance.unsqueeze(-1)
+        mean, explained, q = self.unit_moments(flat, factors)
+        # Rounding can push the explained share above the whole by a few ulps of its terms.
+        v_prior = (self.kernel.kff(flat) - explained).clamp_min(0.0) * variance
+        f_mean = self.mean.unsqueeze(-1) + variance.sqrt() * mean
+        shape = (-1, *x.shape[:-1])
+        return Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
+
+
+class SparseGP(Layer):
+    """Sparse GPs whose mean and variance share one set of inducing inputs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z : Tensor of shape (W, M, D)
+        Initial inducing inputs.
+    posterior : Posterior
+        q(v) of the whitened inducing variables.
+    jitter : float
+    """
+
+    def __init__(self, kernel: Kernel, Z: Tensor, posterior: Posterior, jitter: float) -> None:
+        super().__init__(kernel, jitter)
+        self.Z = nn.Parameter(Z)
+        self.posterior = posterior
+
+    @property
+    def mean_basis(self) -> tuple[Tensor, Posterior]:
+        return self.Z, self.posterior
+
+    def factors(self) -> Factors:
+        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        return Factors(L_inv, self.posterior.sqrt(), self.posterior.mu)
+
+    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        return _project(self.kernel.Kuf(self.Z, x), *factors)
+
+    def kl(self) -> Tensor:
+        return self.posterior.kl()
+
+
+class DecoupledGP(Layer):
+    """Sparse GPs with inducing inputs of their own for mean and variance (PPGPR-MFD).
+
+    f_mean comes from (Z_mean, m), f_var from (Z, S) with S diagonal; the kernel is shared.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z_mean : Tensor of shape (W, M_mean, D)
+        Initial inducing inputs of the mean.
+    Z : Tensor of shape (W, M, D)
+        Initial inducing inputs of the variance.
+    mean_posterior : DeltaPosterior
+        Whitened weights of the mean.
+    posterior : DiagonalPosterior
+        Its covariance is S; its mean stays zero.
+    jitter : float
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        Z_mean: Tensor,
+        Z: Tensor,
+        mean_posterior: DeltaPosterior,
+        posterior: DiagonalPosterior,
+        jitter: float,
+    ) -> None:
+        super().__init__(kernel, jitter)
+        self.Z_mean = nn.Parameter(Z_mean)
+        self.Z = nn.Parameter(Z)
+        self.mean_posterior = mean_posterior
+        self.posterior = posterior
+        self.posterior.mu.requires_grad_(False)
+
+    @property
+    def mean_basis(self) -> tuple[Tensor, Posterior]:
+        return self.Z_mean, self.mean_posterior
+
+    def factors(self) -> Factors:
+        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        K_mean = self.kernel.Kuu(self.Z_mean)
+        weights = whitened_weights(K_mean, self.mean_posterior.mu, self.jitter)
+        return Factors(L_inv, self.posterior.sqrt(), weights)
+
+    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        mean = factors.weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
+        _, explained, q = _project(
+            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_sqrt, self.posterior.mu
+        )
+        return mean.squeeze(-2), explained, q
+
+    def kl(self) -> Tensor:
+        return self.mean_posterior.kl() + self.posterior.kl()
+
+
+def _project(
+    Kuf: Tensor, L_inv: Tensor, q_sqrt: Tensor | None, q_mu: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Column by column with A = L_inv Kuf: q_mu^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
+    if q_sqrt is not None and q_sqrt.dim() == 3:
+        S = q_sqrt @ q_sqrt.mT
+        moments = _FullProjection.apply(Kuf, L_inv, S, q_mu)  # type: ignore[no-untyped-call]
+    else:
+        s = torch.zeros_like(q_mu) if q_sqrt is None else q_sqrt.square()
+        moments = _DiagonalProjection.apply(Kuf, L_inv, s, q_mu)  # type: ignore[no-untyped-call]
+    mean, explained, q = moments
+    return mean, explained, q
+
+
+class _DiagonalProjection(torch.autograd.Function):
+    """Moments for diagonal S = diag(s); the backward needs A and Kuf, nothing else of size M x N."""
+
+    @staticmethod
+    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:
+        A = L_inv @ Kuf
+        rows = torch.stack([torch.ones_like(s), s], -2) @ A.square()  # (W, 2, N)
+        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
+        ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
+        return mean, rows[:, 0], rows[:, 1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
+        d_mean, d_explained, d_q = grads
+        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
+        slope = torch.addcmul(d_explained.unsqueeze(-2), s.unsqueeze(-1), d_q.unsqueeze(-2))
+        dA = slope.mul_(A).mul_(2.0).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
+        ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
+        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
+        return L_inv.mT @ dA, (dA @ Kuf.mT).tril_(), ds, d_mu
+
+
+class _FullProjection(torch.autograd.Function):
+    """Moments for a full S: one product S A serves the value and the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor) -> Any:
+        A = L_inv @ Kuf
+        SA = S @ A
+        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
+        ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
+        return mean, A.square().sum(-2), (A * SA).sum(-2).clamp_(min=0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
+        d_mean, d_explained, d_q = grads
+        # dA = q_mu d_mean^T + 2 A d_explained + 2 S A d_q;  dS = A diag(d_q) A^T
+        dA = A * d_explained.unsqueeze(-2)
+        dA.addcmul_(SA, d_q.unsqueeze(-2)).mul_(2.0)
+        dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
+        dS = (A * d_q.unsqueeze(-2)) @ A.mT
+        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
+        return L_inv.mT @ dA, (dA @ Kuf.mT).tril_(), dS, d_mu

@@ -1,0 +1,157 @@
+"""Cholesky factors with a jitter ladder, and the two ways a sparse layer uses them.
+
+Factors are computed in float64 whatever the working dtype: the M x M part is small and ill conditioned,
+everything of size M x N is not. Backward passes are written by hand because autograd through Cholesky,
+inverse and product takes most of the time of a one-layer step.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skgp.exceptions import NotPositiveDefiniteError
+
+LOG_2PI = math.log(2.0 * math.pi)
+_JITTER_STEPS = 5  # ladder: jitter, 10 jitter, ..., 10^4 jitter
+
+
+def cholesky(K: Tensor, jitter: float) -> Tensor:
+    """Lower Cholesky factors of K + jitter * mean(diag K) * I, in float64.
+
+    Where the factorisation fails, the jitter of that matrix alone grows tenfold, at most four times.
+
+    Parameters
+    ----------
+    K : Tensor of shape (..., M, M)
+        Symmetric kernel matrices.
+    jitter : float
+        Diagonal regularisation relative to the mean of the diagonal.
+
+    Returns
+    -------
+    Tensor of shape (..., M, M), float64
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K holds a non-finite number or the last rung of the ladder fails.
+    """
+    K = K.double()
+    scale = K.diagonal(dim1=-2, dim2=-1).mean(-1)
+    if not bool(torch.isfinite(scale).all()):
+        raise NotPositiveDefiniteError(
+            "a kernel matrix has non-finite entries; check the inputs for extreme values, keep "
+            "normalize_X=True or lower learning_rate_init"
+        )
+    L, info = _cholesky_at(K, jitter * scale)
+    for step in range(1, _JITTER_STEPS):
+        if not bool(info.any()):
+            return L
+        rung = torch.where(info > 0, jitter * 10.0**step, jitter)
+        L, info = _cholesky_at(K, rung * scale)
+    if bool(info.any()):
+        raise NotPositiveDefiniteError(
+            f"a {K.shape[-1]} x {K.shape[-1]} kernel matrix is not positive definite even with a "
+            f"relative jitter of {jitter * 10.0 ** (_JITTER_STEPS - 1):g}; raise jitter, lower "
+            "n_inducing or remove duplicated rows"
+        )
+    return L
+
+
+def _cholesky_at(K: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    shifted = K.clone()
+    shifted.diagonal(dim1=-2, dim2=-1).add_(shift.unsqueeze(-1))
+    L, info = torch.linalg.cholesky_ex(shifted)
+    return L, info
+
+
+def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
+    """Inverse Cholesky factor Luu^-1, by which every column of Kuf is whitened: A = Luu^-1 Kuf.
+
+    A product with the inverse factor is faster than a triangular solve though it counts twice the flops.
+
+    Parameters
+    ----------
+    K : Tensor of shape (W, M, M)
+    jitter : float
+        As in `cholesky`.
+
+    Returns
+    -------
+    Tensor of shape (W, M, M), dtype of K, lower triangular
+    """
+    result: Tensor = _InverseCholesky.apply(K, jitter)  # type: ignore[no-untyped-call]
+    return result
+
+
+def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
+    """Weights a = Luu^-T q_mu of the basis functions k(Z, x), so that the mean is a^T k(Z, x).
+
+    A basis that serves a mean alone needs one triangular solve, not the inverse factor.
+
+    Parameters
+    ----------
+    K : Tensor of shape (W, M, M)
+    q_mu : Tensor of shape (W, M)
+    jitter : float
+        As in `cholesky`.
+
+    Returns
+    -------
+    Tensor of shape (W, M), dtype of K
+    """
+    result: Tensor = _WhitenedWeights.apply(K, q_mu, jitter)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _half_tril(P: Tensor) -> Tensor:
+    """Phi of Murray (2016): the lower triangle with its diagonal halved."""
+    P = P.tril()
+    P.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+    return P
+
+
+class _InverseCholesky(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, jitter: float) -> Tensor:
+        L = cholesky(K, jitter)
+        eye = torch.eye(K.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
+        L_inv = torch.linalg.solve_triangular(L, eye, upper=False).to(K.dtype)
+        ctx.save_for_backward(L_inv)
+        return L_inv
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
+        # Reverse mode of L -> L^-1 is dL = -L^-T dL_inv L^-T; with Murray (2016), Eqn 10,
+        # dK = sym(L^-T Phi(L^T dL) L^-1), and L^T dL collapses to -dL_inv L^-T.
+        (L_inv,) = ctx.saved_tensors
+        P = _half_tril(grads[0] @ L_inv.mT)
+        G = L_inv.mT @ (P @ L_inv)
+        return (G + G.mT).mul_(-0.5), None
+
+
+class _WhitenedWeights(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
+        L = cholesky(K, jitter)
+        rhs = q_mu.double().unsqueeze(-1)
+        a = torch.linalg.solve_triangular(L.mT, rhs, upper=True).squeeze(-1)
+        ctx.save_for_backward(L.to(K.dtype), q_mu)
+        return a.to(K.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
+        # With w = L^-1 da: dq_mu = w and dL = -tril(a w^T), so L^T dL becomes -q_mu w^T.
+        L, q_mu = ctx.saved_tensors
+        w = torch.linalg.solve_triangular(L, grads[0].unsqueeze(-1), upper=False)
+        P = _half_tril(q_mu.unsqueeze(-1) * w.mT)
+        G = torch.linalg.solve_triangular(L.mT, P, upper=True)
+        G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
+        return (G + G.mT).mul_(-0.5), w.squeeze(-1), None
+
+
+def log_mean_exp(values: Tensor, dim: int) -> Tensor:
+    """Logarithm of the mean of exp(values) along one dimension, without overflow."""
+    return torch.logsumexp(values, dim) - math.log(values.shape[dim])

@@ -1,0 +1,103 @@
+"""Objectives as data: a term for each node and row, and a reduction over nodes. Pure functions, no state."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from skgp.core.layers import Latent
+from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.nodes import Nodes
+from skgp.core.stack import GPStack
+
+Term = Callable[[Gaussian, Latent, Targets], Tensor]
+Reduction = Callable[[Tensor, Tensor], Tensor]
+
+
+class Objective(NamedTuple):
+    """What is maximised for one row: `reduce` over nodes of `term`.
+
+    Attributes
+    ----------
+    term : callable (likelihood, latent, targets) -> (Q, B)
+    reduce : callable (terms (Q, B), log_omega (Q,)) -> (B,)
+    """
+
+    term: Term
+    reduce: Reduction
+
+
+class Batch(NamedTuple):
+    """Rows of the training data.
+
+    Attributes
+    ----------
+    x : Tensor of shape (B, D)
+    targets : Targets
+    weight : Tensor of shape (B,) or None
+        Row weights with mean one over the training data; None if all are equal.
+    """
+
+    x: Tensor
+    targets: Targets
+    weight: Tensor | None
+
+
+def average(terms: Tensor, log_omega: Tensor) -> Tensor:
+    """Sum over nodes of omega_q t_q."""
+    return log_omega.exp() @ terms
+
+
+def log_average_exp(terms: Tensor, log_omega: Tensor) -> Tensor:
+    """Log of the sum over nodes of omega_q exp(t_q)."""
+    return torch.logsumexp(terms + log_omega.unsqueeze(-1), 0)
+
+
+ELBO = Objective(Gaussian.expected_log_prob, average)
+PREDICTIVE = Objective(Gaussian.log_marginal, log_average_exp)
+VFITC = Objective(Gaussian.vfitc_bound, average)
+# A point q(u) turns the ELBO into MAP: v_q vanishes and the divergence is -log p(u).
+MAP = ELBO
+
+
+def gamma_robust(gamma: float) -> Objective:
+    """Objective of the gamma-divergence ELBO; gamma > 1 damps the pull of outliers."""
+    return Objective(partial(Gaussian.gamma_expectation, gamma=gamma), average)
+
+
+def loss(
+    objective: Objective,
+    stack: GPStack,
+    likelihood: Gaussian,
+    nodes: Nodes,
+    batch: Batch,
+    *,
+    beta_reg: float,
+    n_data: float,
+) -> Tensor:
+    """-(mean over rows of the reduced term) + (beta_reg * KL - log p(hyper-parameters)) / n_data.
+
+    Parameters
+    ----------
+    objective : Objective
+    stack : GPStack
+    likelihood : Gaussian
+    nodes : Nodes
+    batch : Batch
+    beta_reg : float
+        Weight of the divergence; one makes the ELBO a bound (PPGPR paper, Eqn 16).
+    n_data : float
+        Number of training rows, or the sum of their weights.
+
+    Returns
+    -------
+    Tensor, scalar
+        In nats per row.
+    """
+    latent = stack(batch.x, nodes, stack.factors())
+    fit = objective.reduce(objective.term(likelihood, latent, batch.targets), nodes.log_omega)
+    if batch.weight is not None:
+        fit = fit * batch.weight
+    return -fit.mean() + (beta_reg * stack.kl() - stack.log_prior()) / n_data

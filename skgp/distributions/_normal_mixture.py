@@ -1,0 +1,362 @@
+"""Mixtures of normal distributions, one per row."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+import numpy.typing as npt
+
+from skgp.distributions import _components, _crps, _density, _joint, _quadrature, _solvers
+from skgp.distributions._base import random_generator, sample_size
+from skgp.distributions._chunks import blocks, row_chunks
+from skgp.distributions._components import Components
+from skgp.distributions._continuous import ContinuousDistribution, probabilities
+from skgp.distributions._typing import FloatArray, IntArray, RandomState
+
+if TYPE_CHECKING:
+    import torch
+
+
+@final
+class NormalMixture(ContinuousDistribution):
+    """Predictive distributions of n rows, each a mixture of S normal components.
+
+    With P outputs the components of a row are shared by its outputs, so that the joint density of
+    a row is sum_s w_s N(y; mean_s, L_s L_s^T) exactly. One component is the normal distribution.
+
+    Parameters
+    ----------
+    log_weights : array-like of shape (S,) or (n, S)
+        Unnormalised log weights, shared by the rows or per row; -inf excludes a component.
+    mean : array-like of shape (n, S) or (n, S, P)
+        Means of the components, in the units of the target.
+    std : array-like of the shape of `mean`, scalar, or None
+        Standard deviations, in the units of the target; axes of length 1 are repeated. None takes
+        them from `scale_tril`.
+    scale_tril : array-like of shape (n, S, P, P), default=None
+        Lower Cholesky factors of the covariances of the components over outputs. None means
+        that outputs are independent given the component.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, a value is not finite, or a standard deviation is not positive.
+
+    References
+    ----------
+    Names follow the frozen distributions of `scipy.stats`.
+
+    Examples
+    --------
+    >>> from skgp.distributions import NormalMixture
+    >>> dist = NormalMixture([0.0, 0.0], mean=[[-1.0, 1.0], [0.0, 4.0]], std=0.5)
+    >>> dist
+    NormalMixture(n_rows=2, n_outputs=1, n_components=2)
+    >>> dist.mean().tolist()
+    [0.0, 2.0]
+    >>> dist.crps([0.0, 2.0]).round(4).tolist()
+    [0.3672, 0.859]
+    >>> dist[1].interval(0.9)[1].round(4).tolist()
+    [4.6408]
+    """
+
+    __slots__ = ("_log_w", "_mean", "_scale_tril", "_single", "_std")
+
+    _log_w: FloatArray  # (1, S) if shared by the rows, else (n, S)
+    _mean: FloatArray  # (n, S, P), with P = 1 for a single output
+    _std: FloatArray
+    _scale_tril: FloatArray | None
+    _single: bool
+
+    def __init__(
+        self,
+        log_weights: npt.ArrayLike,
+        mean: npt.ArrayLike,
+        std: npt.ArrayLike | None,
+        scale_tril: npt.ArrayLike | None = None,
+    ) -> None:
+        centre = _components.check_mean(mean)
+        spread, factor = _components.check_std_and_factor(std, scale_tril, centre.shape)
+        log_w = _components.check_log_weights(log_weights, *centre.shape[:2])
+        single = centre.ndim == 2
+        self._store(
+            _log_w=log_w,
+            _mean=centre[..., None] if single else centre,
+            _std=spread[..., None] if single else spread,
+            _scale_tril=factor,
+            _single=single,
+        )
+
+    @classmethod
+    def normal(
+        cls,
+        mean: npt.ArrayLike,
+        std: npt.ArrayLike | None,
+        scale_tril: npt.ArrayLike | None = None,
+    ) -> Self:
+        """Make normal distributions, the mixtures of one component.
+
+        Parameters
+        ----------
+        mean : array-like of shape (n,) or (n, P)
+            Means, in the units of the target.
+        std : array-like of the shape of `mean`, scalar, or None
+            Standard deviations; None takes them from `scale_tril`.
+        scale_tril : array-like of shape (n, P, P), default=None
+            Lower Cholesky factors of the covariances over outputs.
+
+        Returns
+        -------
+        NormalMixture of n rows
+
+        Raises
+        ------
+        ValueError
+            As the class does.
+        """
+        centre = np.asarray(mean, dtype=np.float64)
+        if centre.ndim not in (1, 2):
+            raise ValueError(f"mean must have shape (n,) or (n, P), got {centre.shape}")
+        spread = None if std is None else np.asarray(std, dtype=np.float64)
+        if spread is not None and spread.ndim > 0:
+            spread = spread[:, None]
+        factor = None if scale_tril is None else np.asarray(scale_tril, dtype=np.float64)
+        if factor is not None and factor.ndim > 0:
+            factor = factor[:, None]
+        return cls([0.0], centre[:, None], spread, factor)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the mean: (n,) or (n, P)."""
+        n_rows, _, n_outputs = self._mean.shape
+        return (n_rows,) if self._single else (n_rows, n_outputs)
+
+    def __repr__(self) -> str:
+        n_rows, n_components, n_outputs = self._mean.shape
+        return f"NormalMixture({n_rows=}, {n_outputs=}, {n_components=})"
+
+    def components(self) -> Components:
+        """Weights, means, standard deviations and factors of the components.
+
+        Returns
+        -------
+        Components
+            Named tuple of read-only arrays (weights, mean, std, scale_tril).
+        """
+        n_rows, n_components, _ = self._mean.shape
+        weights = np.broadcast_to(np.exp(self._log_w), (n_rows, n_components))
+        select = (..., 0) if self._single else ...
+        return Components(weights, self._mean[select], self._std[select], self._scale_tril)
+
+    def mean(self) -> FloatArray:
+        return self._per_cell(lambda log_w, mean, std: np.sum(np.exp(log_w) * mean, axis=1))
+
+    def var(self) -> FloatArray:
+        # Law of total variance: E[Var[Y | s]] + Var[E[Y | s]].
+        def variance(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+            weights = np.exp(log_w)
+            centre = np.sum(weights * mean, axis=1, keepdims=True)
+            return np.asarray(np.sum(weights * (std**2 + (mean - centre) ** 2), axis=1))
+
+        return self._per_cell(variance)
+
+    def cov(self) -> FloatArray:
+        """Covariance over the outputs of each row, by the law of total covariance.
+
+        Returns
+        -------
+        ndarray of shape (n, P, P), with P = 1 for a single output
+        """
+        n_rows, n_components, n_outputs = self._mean.shape
+        out = np.empty((n_rows, n_outputs, n_outputs))
+        for rows in row_chunks(n_rows, n_components * n_outputs * n_outputs):
+            out[rows] = _joint.mixture_cov(np.exp(self._row_log_w(rows)), *self._row_parts(rows))
+        return out
+
+    def mode(self) -> FloatArray:
+        """Point of highest density of each output.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, P), in the units of the target
+            Exact to about 1e-8 standard deviations of the components. The search starts at the
+            means of the components, with more than 64 of them at the 64 densest.
+        """
+        return self._per_cell(_solvers.mode)
+
+    def entropy(self) -> FloatArray:
+        """Differential entropy of each output, by quadrature unless there is one component.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, P), in nats
+        """
+        return self._per_cell(_quadrature.entropy)
+
+    def logpdf(self, y: npt.ArrayLike) -> FloatArray:
+        return self._per_cell(lambda *parts: _density.logpdf(parts[3], *parts[:3]), y)
+
+    def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
+        n_rows, n_components, n_outputs = self._mean.shape
+        points = self._observations(Y, "Y").reshape(n_rows, n_outputs)
+        out = np.empty(n_rows)
+        for rows in row_chunks(n_rows, n_components * n_outputs**2):
+            log_w = self._row_log_w(rows)
+            out[rows] = _joint.logpdf(points[rows], log_w, *self._row_parts(rows))
+        return out
+
+    def cdf(self, y: npt.ArrayLike) -> FloatArray:
+        return self._per_cell(lambda *parts: _density.cdf(parts[3], *parts[:3]), y)
+
+    def sf(self, y: npt.ArrayLike) -> FloatArray:
+        return self._per_cell(
+            lambda *parts: _density.cdf(-parts[3], parts[0], -parts[1], parts[2]), y
+        )
+
+    def ppf(self, q: npt.ArrayLike) -> FloatArray:
+        levels = probabilities(q)
+        flat = levels.ravel()
+        n_rows, n_components, n_outputs = self._mean.shape
+        out = np.empty((n_rows, n_outputs, flat.size))
+        for rows in row_chunks(n_rows, n_components * n_outputs):
+            parts = self._cells(rows)
+            solved = np.empty(parts[0].shape[0] * flat.size)
+            for block in blocks(solved.size, n_components):
+                cell, level = np.divmod(np.arange(block.start, block.stop), flat.size)
+                solved[block] = _solvers.quantile(flat[level], *(part[cell] for part in parts))
+            out[rows] = solved.reshape(-1, n_outputs, flat.size)
+        return out.reshape(self.shape + levels.shape)
+
+    def rvs(self, size: int = 1, random_state: RandomState = None) -> FloatArray:
+        size = sample_size(size)
+        rng = random_generator(random_state)
+        n_rows, n_components, n_outputs = self._mean.shape
+        uniform = rng.random((n_rows, size))
+        out = np.asarray(rng.standard_normal((n_rows, n_outputs, size)))
+        for rows in row_chunks(n_rows, n_components * n_outputs**2):
+            log_w = self._row_log_w(rows)
+            _joint.transform_noise(out[rows], uniform[rows], log_w, *self._row_parts(rows))
+        return out[:, 0] if self._single else out
+
+    def crps(self, y: npt.ArrayLike) -> FloatArray:
+        return self._per_cell(lambda *parts: _crps.crps(parts[3], *parts[:3]), y)
+
+    def affine(self, loc: npt.ArrayLike, scale: npt.ArrayLike) -> Self:
+        """Distribution of loc + scale * Y.
+
+        Parameters
+        ----------
+        loc, scale : float or, with P outputs, array-like of shape (P,)
+            Shift, and factor of either sign.
+
+        Returns
+        -------
+        NormalMixture of the same shape
+
+        Raises
+        ------
+        ValueError
+            If a number is not finite, `scale` is zero, or the result leaves the range of float64.
+        """
+        n_outputs = None if self._single else self._mean.shape[2]
+        shift = _components.check_affine(loc, "loc", n_outputs)
+        factor = _components.check_affine(scale, "scale", n_outputs)
+        with np.errstate(over="ignore"):
+            mean, std = shift + factor * self._mean, np.abs(factor) * self._std
+        if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0.0).all()):
+            raise ValueError("loc and scale take the distribution out of the range of float64")
+        scale_tril = self._scale_tril
+        if scale_tril is not None:
+            # D L L^T D has the lower factor D L sign(D), whose diagonal is positive again.
+            rows = np.broadcast_to(factor, mean.shape[2:])
+            scale_tril = rows[:, None] * scale_tril * np.sign(rows)
+        return self._make(self._log_w, mean, std, scale_tril, self._single)
+
+    def to_torch(self) -> "torch.distributions.Distribution":
+        """Convert to `torch.distributions`, in float64.
+
+        Returns
+        -------
+        torch.distributions.Distribution
+            Of batch shape (n,) and event shape () or (P,): Normal, MultivariateNormal or
+            Independent for one component, else MixtureSameFamily of these.
+        """
+        return _components.torch_distribution(self.components())
+
+    @classmethod
+    def _make(
+        cls,
+        log_w: FloatArray,
+        mean: FloatArray,
+        std: FloatArray,
+        scale_tril: FloatArray | None,
+        single: bool,
+    ) -> Self:
+        """Wrap parts that are known to be valid, without a copy."""
+        dist = cls.__new__(cls)
+        dist._store(_log_w=log_w, _mean=mean, _std=std, _scale_tril=scale_tril, _single=single)
+        return dist
+
+    def _take(self, rows: slice | IntArray) -> Self:
+        log_w = self._log_w if self._log_w.shape[0] == 1 else self._log_w[rows]
+        mean, std, scale_tril = self._row_parts(rows)
+        return self._make(log_w, mean, std, scale_tril, self._single)
+
+    def _take_outputs(self, outputs: Any) -> Self:
+        single = isinstance(outputs, int | np.integer)
+        select = [int(outputs)] if single else outputs
+        mean, std, scale_tril = self._mean[..., select], self._std[..., select], self._scale_tril
+        if mean.ndim != 3 or mean.shape[2] == 0:
+            raise IndexError("outputs must be an integer, a slice or a one-dimensional array that "
+                             "selects at least one output")  # fmt: skip
+        if scale_tril is not None:
+            scale_tril = None if single else _joint.lower_factor(scale_tril[..., select, :])
+        return self._make(self._log_w, mean, std, scale_tril, single)
+
+    @classmethod
+    def _join(cls, parts: Sequence[Self]) -> Self:
+        if len({part.shape[1:] for part in parts}) > 1:
+            raise ValueError("concat needs distributions with the same outputs")
+        weights, mean, std, scale_tril = _components.join_components(
+            [part.components() for part in parts]
+        )
+        with np.errstate(divide="ignore"):
+            return cls(np.log(weights), mean, std, scale_tril)
+
+    def _row_log_w(self, rows: slice) -> FloatArray:
+        return self._log_w if self._log_w.shape[0] == 1 else self._log_w[rows]
+
+    def _row_parts(
+        self, rows: slice | IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        scale_tril = None if self._scale_tril is None else self._scale_tril[rows]
+        return self._mean[rows], self._std[rows], scale_tril
+
+    def _cells(self, rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log weights, means and standard deviations (cells, S) of the outputs of some rows."""
+        mean, std, _ = self._row_parts(rows)
+        n_rows, n_components, n_outputs = mean.shape
+        log_w = np.broadcast_to(self._row_log_w(rows), (n_rows, n_components))
+        log_w = np.repeat(log_w, n_outputs, axis=0)
+        mean = np.swapaxes(mean, 1, 2).reshape(-1, n_components)
+        std = np.swapaxes(std, 1, 2).reshape(-1, n_components)
+        excluded = np.isneginf(log_w)
+        if excluded.any():
+            # A copy of the heaviest component in the place of one that has no weight: whatever
+            # depends on the range of the components then ignores it.
+            heaviest = np.argmax(log_w, axis=1)[:, None]
+            mean = np.where(excluded, np.take_along_axis(mean, heaviest, axis=1), mean)
+            std = np.where(excluded, np.take_along_axis(std, heaviest, axis=1), std)
+        return log_w, mean, std
+
+    def _per_cell(
+        self, func: Callable[..., FloatArray], y: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """Apply `func(log_w, mean, std[, y])` to the outputs of chunks of rows."""
+        n_rows, n_components, n_outputs = self._mean.shape
+        points = [] if y is None else [self._observations(y).reshape(n_rows, n_outputs)]
+        out = np.empty((n_rows, n_outputs))
+        for rows in row_chunks(n_rows, n_components * n_outputs):
+            values = func(*self._cells(rows), *(point[rows].ravel() for point in points))
+            out[rows] = values.reshape(-1, n_outputs)
+        return out.reshape(self.shape)

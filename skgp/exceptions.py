@@ -1,0 +1,15 @@
+"""Errors and warnings that skgp raises; each message carries the remedy."""
+
+import numpy as np
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """A kernel matrix has no Cholesky factor, even with the largest jitter that was tried."""
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The training loss stayed NaN or infinite after every attempt to heal the fit."""
+
+
+class InterruptedFitWarning(UserWarning):
+    """A fit was interrupted; the estimator holds the state of its last completed epoch."""

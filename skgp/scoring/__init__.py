@@ -1,0 +1,62 @@
+"""Scores of predictive distributions, and scorers for scikit-learn."""
+
+from skgp.compose import cross_val_predict_dist
+from skgp.scoring._calibration import (
+    calibration_error,
+    coverage,
+    coverage_error,
+    noise_fraction,
+    pit,
+    zscores,
+)
+from skgp.scoring._joint_scores import energy_score, joint_nll
+from skgp.scoring._scorers import (
+    DistributionScorer,
+    coverage_scorer,
+    make_dist_scorer,
+    neg_calibration_error_scorer,
+    neg_coverage_error_scorer,
+    neg_crps_scorer,
+    neg_interval_score_scorer,
+    neg_joint_nll_scorer,
+    neg_nll_scorer,
+    neg_pinball_scorer,
+    neg_rmse_scorer,
+)
+from skgp.scoring._scores import (
+    crps,
+    interval_score,
+    mean_rmse,
+    nll,
+    pinball_loss,
+    rmse,
+)
+
+__all__ = [
+    "DistributionScorer",
+    "calibration_error",
+    "coverage",
+    "coverage_error",
+    "coverage_scorer",
+    "cross_val_predict_dist",
+    "crps",
+    "energy_score",
+    "interval_score",
+    "joint_nll",
+    "make_dist_scorer",
+    "mean_rmse",
+    "neg_calibration_error_scorer",
+    "neg_coverage_error_scorer",
+    "neg_crps_scorer",
+    "neg_interval_score_scorer",
+    "neg_joint_nll_scorer",
+    "neg_nll_scorer",
+    "neg_pinball_scorer",
+    "neg_rmse_scorer",
+    "nll",
+    "noise_fraction",
+    "pinball_loss",
+    "pit",
+    "rmse",
+    "zscores",
+]

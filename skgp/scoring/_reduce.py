@@ -1,0 +1,164 @@
+"""Checks and averages shared by all scores: entrywise missing targets, row weights, outputs."""
+
+from dataclasses import dataclass
+from typing import TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from skgp.distributions import ContinuousDistribution
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Targets:
+    """Checked targets and the weight of each of their entries.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n,) or (n, P)
+        Targets in the shape of the distribution; NaN marks a missing entry.
+    weight : ndarray of shape (n, P)
+        Weight of each entry; 0 where the target is missing. Every column has a positive sum.
+    """
+
+    y: FloatArray
+    weight: FloatArray
+
+    def mean_over_rows(self, values: FloatArray) -> FloatArray:
+        """Weighted mean over rows of one value per target entry, separately for each output.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n,) or (n, P)
+            Ignored where the weight is 0.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+
+        Raises
+        ------
+        ValueError
+            If a value that counts is NaN.
+        """
+        used = self.weight > 0.0
+        # Masked rather than multiplied: an infinite value in a dropped row must not give NaN.
+        counted = np.where(used, values.reshape(used.shape), 0.0)
+        refuse_nan(counted)
+        mean: FloatArray = (counted * self.weight).sum(axis=0) / self.weight.sum(axis=0)
+        return mean
+
+
+def refuse_nan(scores: FloatArray) -> None:
+    """Raise for the first NaN among the scores (n, P) of target entries that count."""
+    if np.isnan(scores).any():
+        row, output = np.argwhere(np.isnan(scores))[0]
+        raise ValueError(
+            f"The score is NaN at row {row}, output {output}: the distribution is not valid "
+            "there, or the target lies outside the domain of a target transformer."
+        )
+
+
+def check_targets(
+    y_true: ArrayLike, dist: ContinuousDistribution, sample_weight: ArrayLike | None
+) -> Targets:
+    """Check targets and weights against a predictive distribution.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,) or (n, P)
+        NaN marks a missing entry; pandas and polars objects are accepted.
+    dist : predictive distribution of shape (n,) or (n, P)
+    sample_weight : array-like of shape (n,) or None
+        Non-negative; None gives every row weight 1.
+
+    Returns
+    -------
+    Targets
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ, y_true is infinite, the weights are not valid, or an output has no
+        observed target with positive weight.
+    """
+    y: FloatArray = check_array(
+        y_true,
+        dtype=np.float64,
+        ensure_2d=False,
+        ensure_all_finite="allow-nan",
+        input_name="y_true",
+    )
+    if y.shape != dist.shape:
+        # Never broadcast: (n,) against (n, 1) would silently score every pair of rows.
+        raise ValueError(
+            f"y_true has shape {y.shape} but the distribution has shape {dist.shape}; "
+            "they must be equal."
+        )
+    weight = np.where(np.isnan(y), 0.0, 1.0).reshape(len(y), -1)
+    if sample_weight is not None:
+        weight *= check_weights(sample_weight, len(y))[:, np.newaxis]
+    empty = np.flatnonzero(weight.sum(axis=0) == 0.0)
+    if empty.size:
+        raise ValueError(
+            f"Output {empty[0]} has no observed target with positive weight; "
+            "leave it out of y_true and of the distribution."
+        )
+    return Targets(y, weight)
+
+
+def check_weights(sample_weight: ArrayLike, n_rows: int) -> FloatArray:
+    """Check that the weights are n_rows finite, non-negative numbers, not all of them zero."""
+    weights: FloatArray = check_array(
+        sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+    )
+    if weights.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},).")
+    if (weights < 0.0).any():
+        raise ValueError("sample_weight has negative entries.")
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every row.")
+    return weights
+
+
+def combine_outputs(per_output: FloatArray, multioutput: str | ArrayLike) -> float | FloatArray:
+    """Combine one score per output as scikit-learn's regression metrics do.
+
+    Parameters
+    ----------
+    per_output : ndarray of shape (P,)
+    multioutput : {"raw_values", "uniform_average"} or array-like of shape (P,)
+
+    Returns
+    -------
+    float, or ndarray of shape (P,) for "raw_values"
+
+    Raises
+    ------
+    ValueError
+        If `multioutput` is none of these, or its weights are negative or all zero.
+    """
+    if isinstance(multioutput, str):
+        if multioutput == "raw_values":
+            return per_output
+        if multioutput == "uniform_average":
+            return float(per_output.mean())
+        raise ValueError(
+            "multioutput must be 'raw_values', 'uniform_average' or an array of one weight per "
+            f"output, got {multioutput!r}."
+        )
+    weights = np.asarray(multioutput, dtype=np.float64)
+    if weights.shape != per_output.shape:
+        raise ValueError(
+            f"multioutput has shape {weights.shape}, expected {per_output.shape}: one weight "
+            "per output."
+        )
+    if not np.isfinite(weights).all() or (weights < 0.0).any() or not weights.any():
+        raise ValueError(
+            "The weights in multioutput must be finite, non-negative and not all zero."
+        )
+    return float(np.average(per_output, weights=weights))

@@ -1,0 +1,24 @@
+"""Settings and fixtures of the whole test run."""
+
+import os
+
+# One thread per pytest-xdist worker, or the workers compete for the cores. The variable has to be
+# set before torch is imported.
+IS_XDIST_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if IS_XDIST_WORKER:
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["MPLBACKEND"] = "agg"
+
+import numpy as np  # noqa: E402  (after the thread setting)
+import pytest  # noqa: E402
+import torch  # noqa: E402
+
+if IS_XDIST_WORKER:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same random numbers in every test, whatever ran before it."""
+    return np.random.default_rng(0)

@@ -1,0 +1,142 @@
+"""Monotone transformations of normal mixtures against closed forms and the mixture itself."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skgp.distributions import MonotoneTransformed, NormalMixture
+
+
+def identity(z):
+    return z
+
+
+@pytest.fixture
+def lognormal():
+    mean, std = np.array([0.0, 1.0, -2.0]), np.array([0.5, 0.2, 1.0])
+    dist = MonotoneTransformed(NormalMixture.normal(mean, std), np.exp, np.log)
+    return dist, stats.lognorm(s=std, scale=np.exp(mean))
+
+
+def test_lognormal_in_closed_form(lognormal):
+    dist, exact = lognormal
+    y = np.array([0.7, 3.0, 0.01])
+    np.testing.assert_allclose(dist.mean(), exact.mean(), rtol=1e-12)
+    np.testing.assert_allclose(dist.var(), exact.var(), rtol=1e-10)
+    np.testing.assert_allclose(dist.std(), exact.std(), rtol=1e-10)
+    np.testing.assert_allclose(dist.median(), exact.median(), rtol=1e-13)
+    np.testing.assert_allclose(dist.logpdf(y), exact.logpdf(y), rtol=1e-10)
+    np.testing.assert_allclose(dist.joint_logpdf(y), exact.logpdf(y), rtol=1e-10)
+    np.testing.assert_allclose(dist.cdf(y), exact.cdf(y), rtol=1e-12)
+    np.testing.assert_allclose(dist.sf(y), exact.sf(y), rtol=1e-12)
+    for q in (0.0, 1e-9, 0.3, 0.999):
+        np.testing.assert_allclose(dist.ppf(q), exact.ppf(q), rtol=1e-10)
+    assert dist.ppf([0.1, 0.2]).shape == (3, 2)
+
+
+def test_lognormal_crps_in_closed_form(lognormal):
+    # Baran and Lerch (2015), "Log-normal distribution based ensemble model output statistics
+    # models for probabilistic wind-speed forecasting", Eqn 3.
+    dist, exact = lognormal
+    s = exact.kwds["s"]
+    y = np.array([0.7, 40.0, 1e-6])
+    w = np.log(y / exact.kwds["scale"]) / s
+    expected = y * (2 * stats.norm.cdf(w) - 1) - 2 * exact.mean() * (
+        stats.norm.cdf(w - s) + stats.norm.cdf(s / np.sqrt(2)) - 1
+    )
+    np.testing.assert_allclose(dist.crps(y), expected, rtol=1e-8)
+
+
+def test_edges_of_the_support(lognormal):
+    dist, _ = lognormal
+    np.testing.assert_array_equal(dist.logpdf(0.0), [-np.inf] * 3)
+    np.testing.assert_array_equal(dist.cdf(0.0), [0.0] * 3)
+    assert np.isnan(dist.crps(np.nan)).all()
+    assert np.isnan(dist.cdf(-1.0)).all()  # outside: func itself gives NaN
+
+
+def test_given_derivative_agrees_with_the_numerical_one(lognormal, make):
+    base = make("outputs")
+    numeric = MonotoneTransformed(base, np.sinh, np.arcsinh)
+    given = MonotoneTransformed(base, np.sinh, np.arcsinh, lambda y: 1 / np.sqrt(1 + y**2))
+    y = np.linspace(-30, 30, 15).reshape(5, 3)
+    np.testing.assert_allclose(numeric.logpdf(y), given.logpdf(y), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["single", "outputs", "outputs-joint"])
+@pytest.mark.parametrize("scale", [2.0, -2.0])
+def test_affine_transformation_is_affine(make, kind, scale):
+    base = make(kind)
+    exact = base.affine(3.0, scale)
+    dist = MonotoneTransformed(base, lambda z: 3.0 + scale * z, lambda y: (y - 3.0) / scale)
+    y = exact.mean() + 0.6
+    for name in ("mean", "var", "median"):
+        np.testing.assert_allclose(getattr(dist, name)(), getattr(exact, name)(), rtol=1e-9)
+    for name in ("logpdf", "joint_logpdf", "cdf", "sf", "crps"):
+        np.testing.assert_allclose(getattr(dist, name)(y), getattr(exact, name)(y), rtol=1e-8)
+    q = [0.0, 1e-20, 0.2, 0.9, 1.0]
+    np.testing.assert_allclose(dist.ppf(q), exact.ppf(q), rtol=1e-10)
+    draws = 3.0 + scale * base.rvs(4, random_state=0)
+    np.testing.assert_array_equal(dist.rvs(4, random_state=0), draws)
+
+
+def test_each_output_may_have_its_own_transformation(make):
+    base = make("outputs")
+
+    def inverse(z):
+        return np.column_stack([np.exp(z[:, 0]), -z[:, 1], np.sinh(z[:, 2])])
+
+    def forward(y):
+        return np.column_stack([np.log(y[:, 0]), -y[:, 1], np.arcsinh(y[:, 2])])
+
+    dist = MonotoneTransformed(base, inverse, forward)
+    y = np.abs(np.random.default_rng(0).normal(size=(5, 3))) + 0.1
+    pairs = [(np.exp, np.log), (np.negative, np.negative), (np.sinh, np.arcsinh)]
+    for j, pair in enumerate(pairs):
+        alone = MonotoneTransformed(base[:, j], *pair)
+        for name in ("logpdf", "cdf", "crps"):
+            np.testing.assert_allclose(
+                getattr(dist, name)(y)[:, j], getattr(alone, name)(y[:, j]), rtol=1e-8
+            )
+        np.testing.assert_allclose(dist.mean()[:, j], alone.mean(), rtol=1e-9)
+        np.testing.assert_allclose(dist.ppf([0.1, 0.7])[:, j], alone.ppf([0.1, 0.7]), rtol=1e-12)
+
+
+def test_missing_outputs_are_marginalised(make):
+    base = make("outputs-joint")
+    dist = MonotoneTransformed(base, np.sinh, np.arcsinh)
+    Y = np.full((5, 3), 0.4)
+    Y[:, 1:] = np.nan
+    np.testing.assert_allclose(dist.joint_logpdf(Y), dist.logpdf(0.4)[:, 0], rtol=1e-9)
+    assert dist.joint_logpdf(np.full((5, 3), np.nan)).tolist() == [0.0] * 5
+
+
+def test_crps_by_its_definition(make):
+    base = make("single", n=2)
+    dist = MonotoneTransformed(base, np.sinh, np.arcsinh)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    for row, y in enumerate([1.5, -20.0]):
+        # Fine panels in z = arcsinh(x), one edge of which is the kink.
+        edges = np.sort(np.append(np.linspace(-16, 16, 200), np.arcsinh(y)))
+        half = np.diff(edges)[:, None] / 2
+        z = edges[:-1, None] + half * (1 + nodes)
+        x = np.sinh(z).ravel()
+        step = dist[np.full(x.size, row)].cdf(x) - (x >= y)
+        total = np.sum((half * weights * np.cosh(z)).ravel() * step**2)
+        np.testing.assert_allclose(dist[row].crps(y), total, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda base: MonotoneTransformed(base, np.square, np.sqrt), "strictly monotone"),
+        (lambda base: MonotoneTransformed(base, np.zeros_like, identity), "strictly monotone"),
+        (lambda base: MonotoneTransformed(base, np.sum, identity), "inverse_func must act elem"),
+        (lambda base: MonotoneTransformed(base, identity, np.sum).cdf(0.0), "func must act elem"),
+        (lambda base: MonotoneTransformed([1.0], identity, identity), "base must be a Normal"),
+        (lambda base: MonotoneTransformed(base, identity, identity).cdf([0.0]), "y must be"),
+    ],
+)
+def test_hostile_arguments(make, build, message):
+    with pytest.raises(ValueError, match=message):
+        build(make(n=40))

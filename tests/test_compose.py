@@ -1,0 +1,295 @@
+"""The predictive distribution of nested models equals the one worked out by hand."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.decomposition import PCA
+from sklearn.ensemble import VotingRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
+from toy_regressor import ForeignRegressor, ToyBayesianRidge, make_data
+
+from skgp.compose import predict_dist
+from skgp.distributions import MonotoneTransformed, NormalMixture
+
+
+def assert_equal(got: Any, expected: Any) -> None:
+    """The two distributions are the same normals."""
+    assert type(got) is type(expected) is NormalMixture
+    np.testing.assert_allclose(got.mean(), expected.mean(), rtol=1e-10)
+    np.testing.assert_allclose(got.std(), expected.std(), rtol=1e-10)
+
+
+class Centring(TransformerMixin, BaseEstimator):
+    """Transformer that learns nothing scikit-learn could see."""
+
+    def fit(self, X: Any, y: Any = None) -> "Centring":
+        return self
+
+    def transform(self, X: Any) -> Any:
+        return X - 1.0
+
+
+X, Y = make_data()
+INNER = ToyBayesianRidge().fit(X, Y)
+CENTRED = ToyBayesianRidge().fit(X - 1.0, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (ToyBayesianRidge(), INNER.predict_dist(X)),
+        (ForeignRegressor(), INNER.predict_dist(X)),
+        (make_pipeline(ToyBayesianRidge()), INNER.predict_dist(X)),
+        (make_pipeline("passthrough", ToyBayesianRidge()), INNER.predict_dist(X)),
+        (Pipeline([("none", None), ("end", ToyBayesianRidge())]), INNER.predict_dist(X)),
+        (make_pipeline(Centring(), ToyBayesianRidge()), CENTRED.predict_dist(X - 1.0)),
+        (make_pipeline(Centring(), make_pipeline(Centring(), "passthrough", ToyBayesianRidge())),
+         ToyBayesianRidge().fit(X - 2.0, Y).predict_dist(X - 2.0)),
+        (GridSearchCV(make_pipeline(Centring(), ToyBayesianRidge()),
+                      {"toybayesianridge__inflation": [1.0]}, cv=2),
+         CENTRED.predict_dist(X - 1.0)),
+        (RandomizedSearchCV(ForeignRegressor(), {}, n_iter=1, cv=2), INNER.predict_dist(X)),
+        (FrozenEstimator(INNER), INNER.predict_dist(X)),
+        (FrozenEstimator(make_pipeline(Centring(), CENTRED)), CENTRED.predict_dist(X - 1.0)),
+        (make_pipeline(Centring(), FrozenEstimator(CENTRED)), CENTRED.predict_dist(X - 1.0)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("enable_metadata_routing", [False, True])
+def test_walk(model: Any, expected: Any, enable_metadata_routing: bool) -> None:
+    with config_context(enable_metadata_routing=enable_metadata_routing):
+        assert_equal(predict_dist(model.fit(X, Y), X), expected)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_keep_their_names_on_the_way(frame: Any) -> None:
+    data = frame({"a": X[:, 0], "b": X[:, 1]})
+    model = make_pipeline(StandardScaler().set_output(transform="pandas"), ToyBayesianRidge())
+    search = GridSearchCV(model, {"toybayesianridge__alpha": [1.0]}, cv=2).fit(data, Y)
+    Z = StandardScaler().fit_transform(X)
+    assert_equal(predict_dist(search, data), ToyBayesianRidge().fit(Z, Y).predict_dist(Z))
+
+
+@pytest.mark.parametrize("n_outputs", [None, 3])
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        StandardScaler(),
+        MinMaxScaler((-1.0, 4.0)),
+        FunctionTransformer(),
+        FunctionTransformer(lambda y: -3.0 * y, lambda z: -z / 3.0),
+        FunctionTransformer(lambda y: (y - 5.0) * 1e9, lambda z: z * 1e-9 + 5.0),
+        make_pipeline(StandardScaler(), MinMaxScaler()),
+    ],
+)
+def test_affine_target_transformers_are_undone_exactly(
+    transformer: Any, n_outputs: int | None
+) -> None:
+    X, y = make_data(n_outputs=n_outputs)
+    model = TransformedTargetRegressor(ToyBayesianRidge(), transformer=transformer,
+                                       check_inverse=False).fit(X, y)  # fmt: skip
+    dist = predict_dist(model, X)
+    assert type(dist) is NormalMixture
+    assert dist.shape == y.shape
+    np.testing.assert_allclose(dist.mean(), model.predict(X), rtol=1e-10)
+    # One predictive standard deviation on either side, mapped by scikit-learn itself.
+    inner = model.regressor_.predict_dist(X)
+    ends = [
+        model.transformer_.inverse_transform((inner.mean() + k * inner.std()).reshape(len(y), -1))
+        for k in (-1, 1)
+    ]
+    np.testing.assert_allclose(
+        2 * dist.std().reshape(len(y), -1),
+        np.abs(ends[1] - ends[0]),
+        rtol=1e-9,
+    )
+
+
+def test_large_offset_costs_no_digits_of_the_scale() -> None:
+    y = 1e9 + 1e-3 * Y
+    model = TransformedTargetRegressor(ToyBayesianRidge(), transformer=StandardScaler())
+    dist = predict_dist(model.fit(X, y), X)
+    inner = model.regressor_.predict_dist(X)
+    assert type(dist) is NormalMixture
+    np.testing.assert_allclose(dist.std(), inner.std() * model.transformer_.scale_[0], rtol=1e-9)
+
+
+def test_a_rows_distribution_does_not_depend_on_the_other_rows() -> None:
+    for target in ({"transformer": StandardScaler()}, {"func": np.log1p, "inverse_func": np.expm1}):
+        y = np.exp(0.1 * Y)
+        model = TransformedTargetRegressor(ToyBayesianRidge(), **target).fit(X, y)
+        together, alone = predict_dist(model, X), predict_dist(model, X[7:8])
+        assert together.logpdf(y)[7] == alone.logpdf(y[7:8])[0]
+        assert together.ppf(0.9)[7] == alone.ppf(0.9)[0]
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+@pytest.mark.parametrize("as_transformer", [False, True])
+def test_log1p_target_is_a_shifted_lognormal(n_outputs: int | None, as_transformer: bool) -> None:
+    X, y = make_data(n_outputs=n_outputs)
+    y = np.exp(y / y.std(axis=0))
+    target: dict[str, Any] = {"func": np.log1p, "inverse_func": np.expm1}
+    if as_transformer:
+        target = {"transformer": FunctionTransformer(np.log1p, np.expm1)}
+    model = TransformedTargetRegressor(ToyBayesianRidge(), **target).fit(X, y)
+    dist = predict_dist(model, X)
+    base = model.regressor_.predict_dist(X)
+    oracle = stats.lognorm(s=base.std(), loc=-1.0, scale=np.exp(base.mean()))
+    np.testing.assert_allclose(dist.cdf(y), oracle.cdf(y), rtol=1e-9)
+    np.testing.assert_allclose(dist.logpdf(y), oracle.logpdf(y), rtol=1e-8)
+    np.testing.assert_allclose(dist.mean(), oracle.mean(), rtol=1e-8)
+    np.testing.assert_allclose(dist.ppf(0.05), oracle.ppf(0.05), rtol=1e-8)
+    np.testing.assert_array_equal(dist.ppf(0.0), np.full(y.shape, -1.0))
+    np.testing.assert_array_equal(dist.ppf(1.0), np.full(y.shape, np.inf))
+    missing = y.copy()
+    missing[3] = np.nan
+    np.testing.assert_allclose(dist.cdf(missing)[4:], oracle.cdf(y)[4:], rtol=1e-9)
+    assert np.isnan(dist.cdf(missing)[3]).all()
+    if n_outputs:
+        np.testing.assert_allclose(dist.joint_logpdf(y), oracle.logpdf(y).sum(axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_quantile_transformer_keeps_quantiles_and_probabilities(n_outputs: int | None) -> None:
+    X, y = make_data(200, n_outputs=n_outputs)
+    transformer = QuantileTransformer(n_quantiles=50, output_distribution="normal")
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(), transformer=transformer, check_inverse=False
+    ).fit(X, y)
+    dist = predict_dist(model, X)
+    base = model.regressor_.predict_dist(X)
+    assert type(dist) is MonotoneTransformed
+    for q in (0.2, 0.5, 0.7):
+        z = base.ppf(q).reshape(len(y), -1)
+        expected = model.transformer_.inverse_transform(z).reshape(y.shape)
+        np.testing.assert_allclose(dist.ppf(q), expected, rtol=1e-12)
+    inside = (np.sort(y, axis=0)[5:-5].min(axis=0) < y) & (y < np.sort(y, axis=0)[-5])
+    z = model.transformer_.transform(y.reshape(len(y), -1)).reshape(y.shape)
+    np.testing.assert_allclose(dist.cdf(y)[inside], base.cdf(z)[inside], rtol=1e-9)
+
+
+def test_nested_target_transformers_are_undone_from_the_inside() -> None:
+    y = np.exp(0.1 * Y)
+    inner = TransformedTargetRegressor(
+        ToyBayesianRidge(), func=np.log1p, inverse_func=np.expm1, check_inverse=False
+    )
+    outer = TransformedTargetRegressor(
+        make_pipeline(StandardScaler(), inner), transformer=MinMaxScaler((1.0, 2.0))
+    ).fit(X, y)
+    dist = predict_dist(outer, X)
+    by_hand = predict_dist(outer.regressor_, X)
+    low = outer.transformer_.inverse_transform([[0.0]])[0, 0]
+    high = outer.transformer_.inverse_transform([[1.0]])[0, 0]
+    z = (y - low) / (high - low)
+    np.testing.assert_allclose(dist.cdf(y), by_hand.cdf(z), rtol=1e-9)
+    np.testing.assert_allclose(dist.mean(), low + (high - low) * by_hand.mean(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "n_outputs", "message"),
+    [
+        (PCA(2), 2, "PCA mixes the outputs"),
+        (PCA(1), 2, "PCA turns 1 outputs into 2"),
+        (FunctionTransformer(np.reciprocal, np.reciprocal), None, "is not increasing"),
+        (FunctionTransformer(np.sqrt, np.square), None, "is not increasing"),
+        (FunctionTransformer(np.square, np.sqrt), None, "undefined"),
+        (
+            FunctionTransformer(np.zeros_like, np.zeros_like, check_inverse=False),
+            None,
+            "is not increasing",
+        ),
+        (PowerTransformer("box-cox"), 2, "undefined.*output 0"),
+    ],
+)
+def test_other_target_transformers_are_refused(
+    transformer: Any, n_outputs: int | None, message: str
+) -> None:
+    X, y = make_data(n_outputs=n_outputs)
+    y = np.abs(y / np.std(y, axis=0)) + 0.1
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(), transformer=transformer, check_inverse=False
+    ).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        predict_dist(model, X)
+
+
+def test_non_affine_transformers_need_a_normal_mixture() -> None:
+    class Lognormal(ToyBayesianRidge):
+        def predict_dist(self, X: Any) -> Any:
+            return MonotoneTransformed(super().predict_dist(X), np.exp, np.log)
+
+        def predict(self, X: Any) -> Any:
+            return self.predict_dist(X).mean()
+
+    model = TransformedTargetRegressor(
+        Lognormal(), func=np.log1p, inverse_func=np.expm1, check_inverse=False
+    )
+    with pytest.raises(TypeError, match="MonotoneTransformed"):
+        predict_dist(model.fit(X, np.exp(0.1 * Y)), X)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (LinearRegression(), "LinearRegression offers no predictive distribution"),
+        (make_pipeline(StandardScaler(), LinearRegression()), "LinearRegression offers"),
+        (TransformedTargetRegressor(LinearRegression()), "LinearRegression offers"),
+        (GridSearchCV(LinearRegression(), {"copy_X": [True]}, cv=2), "LinearRegression offers"),
+        (VotingRegressor([("a", ToyBayesianRidge())]), "VotingRegressor offers"),
+        (make_pipeline(StandardScaler(), "passthrough"), "passthrough offers"),
+    ],
+)
+def test_models_without_a_distribution_are_named(model: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        predict_dist(model.fit(X, Y), X)
+
+
+def test_array_of_class_probabilities_is_no_distribution() -> None:
+    model = LogisticRegression().fit(X, Y.mean() < Y)
+    with pytest.raises(TypeError, match=r"LogisticRegression .* returns a ndarray"):
+        predict_dist(model, X)
+
+
+def test_unfitted_models_say_so() -> None:
+    for model in (
+        ToyBayesianRidge(),
+        make_pipeline(ToyBayesianRidge()),
+        TransformedTargetRegressor(ToyBayesianRidge()),
+        GridSearchCV(ToyBayesianRidge(), {"alpha": [1.0]}),
+    ):
+        with pytest.raises(NotFittedError):
+            predict_dist(model, X)
+    search = GridSearchCV(ToyBayesianRidge(), {"alpha": [1.0]}, cv=2, refit=False).fit(X, Y)
+    with pytest.raises(NotFittedError, match="refit=False"):
+        predict_dist(search, X)
+
+
+def test_probing_a_transformer_is_silent() -> None:
+    y = np.exp(0.1 * Y)
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(), transformer=PowerTransformer(), check_inverse=False
+    ).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dist = predict_dist(model, X)
+        inner = model.regressor_.predict_dist(X).ppf(0.3)
+        expected = model.transformer_.inverse_transform(inner[:, None])[:, 0]
+        np.testing.assert_allclose(dist.ppf(0.3), expected, rtol=1e-12)
