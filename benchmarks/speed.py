@@ -134,7 +134,7 @@ def compare(n_features: int, repeats: int) -> None:
 
 
 def peak_memory() -> None:
-    """Peak resident memory of a process that predicts 1,000,000 rows; run as a process of its own."""
+    """Peak resident memory while 1,000,000 rows are predicted; a process of its own runs it."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1_000_000, 8))
     estimator = PPGPRRegressor(n_inducing=M, n_inducing_mean=M, max_iter=1, random_state=0)

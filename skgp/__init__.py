@@ -1,7 +1,8 @@
-"""scikit-learn-compatible estimators for scalable Gaussian processes with calibrated predictions."""
+"""Scalable Gaussian processes with calibrated predictions, as scikit-learn estimators."""
 
+from skgp.compose import predict_dist
 from skgp.estimators import PPGPRRegressor, SVGPRegressor
 
 __version__ = "0.1.0"
 
-__all__ = ["PPGPRRegressor", "SVGPRegressor"]
+__all__ = ["PPGPRRegressor", "SVGPRegressor", "predict_dist"]

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+__all__ = ["InterruptedFitWarning", "NonFiniteLossError", "NotPositiveDefiniteError"]
+
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
     """A kernel matrix has no Cholesky factor, even with the largest jitter that was tried."""

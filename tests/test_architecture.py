@@ -30,7 +30,7 @@ LEVELS = (
         "skgp.distributions",
     ),
     ("skgp.core.layers", "skgp.core.features"),
-    ("skgp.core.likelihoods", "skgp.core.stack"),
+    ("skgp.core.likelihoods", "skgp.core.stack", "skgp.core.initialisation"),
     ("skgp.core.objectives",),
     ("skgp.core.training",),
     ("skgp.estimators._",),  # every private module of the package

@@ -1,1 +1,1 @@
-"""The torch backend: layers, likelihoods, objectives and the training loop. It knows no estimator."""
+"""The torch backend: layers, likelihoods, objectives, the training loop; no estimator."""

@@ -121,7 +121,7 @@ def start_posterior(
     L_inv = inverse_cholesky(kernel.Kuu(Z), layer.jitter)
     H = torch.zeros_like(L_inv)
     b = torch.zeros_like(Z[..., 0])
-    for rows in torch.arange(x.shape[0]).split(_CHUNK):
+    for rows in torch.split(torch.arange(x.shape[0]), _CHUNK):
         A = L_inv @ kernel.Kuf(Z, x[rows])
         Aw = A * weight[rows]
         H += Aw @ A.mT

@@ -1,19 +1,22 @@
 """Kernels behind one interface: `Kuu`, `Kuf`, `kff` in units of `variance`.
 
-A layer multiplies its moments by `variance` (one number per GP) instead of scaling M x N blocks. Stationary
-kernels with ARD run on a fused path: distances by one matrix product, then one autograd function that keeps
-only what its backward needs. Any gpytorch kernel runs on the general path.
+A layer multiplies its moments by `variance` (one number per GP) instead of scaling M x N blocks.
+Stationary kernels with ARD run on a fused path: distances by one matrix product, then one autograd
+function that keeps only what its backward needs. Any gpytorch kernel runs on the general path.
 """
 
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
 
 import gpytorch
 import torch
 from torch import Tensor, nn
+
+GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
+KernelLike: TypeAlias = "str | GPyTorchBase"
 
 # A profile maps squared scaled distances r2 (overwritten) to k(r2) and dk/dr2.
 Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -100,7 +103,7 @@ def _squared_distance(z: Tensor, x: Tensor) -> Tensor:
 
 
 class Kernel(nn.Module, ABC):
-    """Covariance functions of W independent GPs over D inputs; blocks come in units of `variance`."""
+    """Covariance functions of W independent GPs over D inputs, in units of `variance`."""
 
     @property
     @abstractmethod
@@ -158,7 +161,8 @@ class Stationary(Kernel):
         return self.log_lengthscale.exp()
 
     def Kuu(self, Z: Tensor) -> Tensor:
-        K: Tensor = _Covariance.apply(self._scaled(Z), PROFILES[self.name])  # type: ignore[no-untyped-call]
+        scaled = self._scaled(Z)
+        K: Tensor = _Covariance.apply(scaled, PROFILES[self.name])  # type: ignore[no-untyped-call]
         return K
 
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
@@ -210,21 +214,21 @@ class GPyTorchKernel(Kernel):
     def log_prior(self) -> Tensor | float:
         total: Tensor | float = 0.0
         for kernel in self.kernels:
-            for _, module, prior, closure, _ in kernel.named_priors():
+            priors: Iterator[tuple[Any, ...]] = kernel.named_priors()  # type: ignore[operator]
+            for _, module, prior, closure, _ in priors:
                 total = total + prior.log_prob(closure(module)).sum()
         return total
 
 
 def _find_lengthscale(kernel: nn.Module) -> Tensor:
     for module in kernel.modules():
-        if isinstance(module, gpytorch.kernels.Kernel) and module.has_lengthscale:
-            return torch.atleast_1d(module.lengthscale.squeeze())
+        if isinstance(module, GPyTorchBase) and module.has_lengthscale:
+            lengthscale: Tensor = module.lengthscale
+            return lengthscale.flatten()
     return torch.full((1,), math.nan)
 
 
-def make_kernel(
-    kernel: str | gpytorch.kernels.Kernel, n_gps: int, n_features: int, lengthscale: float
-) -> Kernel:
+def make_kernel(kernel: KernelLike, n_gps: int, n_features: int, lengthscale: float) -> Kernel:
     """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel."""
     if isinstance(kernel, str):
         return Stationary(kernel, n_gps, n_features, lengthscale)

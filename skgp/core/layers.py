@@ -212,7 +212,7 @@ def _project(
 
 
 class _DiagonalProjection(torch.autograd.Function):
-    """Moments for diagonal S = diag(s); the backward needs A and Kuf, nothing else of size M x N."""
+    """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
 
     @staticmethod
     def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:

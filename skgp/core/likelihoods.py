@@ -1,4 +1,4 @@
-"""Likelihoods: from latent moments to one term per node and row, and to the predictive distribution."""
+"""Likelihoods: from latent moments to a term per node and row, and to the distribution of y."""
 
 import math
 from typing import NamedTuple
@@ -91,7 +91,7 @@ class Gaussian(nn.Module):
         return _sum_observed(log_prob, targets.mask)
 
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
-        """log E_q(f) p(y | f), shape (Q, B): the data term of PPGPR (Eqn 16), joint over outputs."""
+        """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 16), joint over outputs."""
         mean, v_prior, v_q = self._marginals(latent)
         residual = targets.y - mean
         if self.mixing is None:

@@ -1,8 +1,8 @@
 """Cholesky factors with a jitter ladder, and the two ways a sparse layer uses them.
 
-Factors are computed in float64 whatever the working dtype: the M x M part is small and ill conditioned,
-everything of size M x N is not. Backward passes are written by hand because autograd through Cholesky,
-inverse and product takes most of the time of a one-layer step.
+Factors are computed in float64 whatever the working dtype: the M x M part is small and ill
+conditioned, everything of size M x N is not. Backward passes are written by hand because autograd
+through Cholesky, inverse and product takes most of the time of a one-layer step.
 """
 
 import math
@@ -20,7 +20,7 @@ _JITTER_STEPS = 5  # ladder: jitter, 10 jitter, ..., 10^4 jitter
 def cholesky(K: Tensor, jitter: float) -> Tensor:
     """Lower Cholesky factors of K + jitter * mean(diag K) * I, in float64.
 
-    Where the factorisation fails, the jitter of that matrix alone grows tenfold, at most four times.
+    Where the factorisation fails, the jitter of that matrix grows tenfold, at most four times.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _cholesky_at(K: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
 def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     """Inverse Cholesky factor Luu^-1, by which every column of Kuf is whitened: A = Luu^-1 Kuf.
 
-    A product with the inverse factor is faster than a triangular solve though it counts twice the flops.
+    A product with the inverse factor is faster than a solve though it has twice the operations.
 
     Parameters
     ----------

@@ -22,5 +22,5 @@ class Nodes(NamedTuple):
 
 
 def trivial(like: Tensor) -> Nodes:
-    """The single node of a stack without hidden layers, in the dtype and on the device of `like`."""
+    """The node of a stack without hidden layers, in the dtype and on the device of `like`."""
     return Nodes((), torch.zeros(1, dtype=like.dtype, device=like.device))

@@ -1,4 +1,4 @@
-"""Objectives as data: a term for each node and row, and a reduction over nodes. Pure functions, no state."""
+"""Objectives as data: a term for each node and row, and a reduction over nodes."""
 
 from collections.abc import Callable
 from functools import partial

@@ -23,6 +23,11 @@ class GPStack(nn.Module):
         self.layers = nn.ModuleList(layers)
 
     @property
+    def bottom(self) -> Layer:
+        """The layer that the inputs enter."""
+        return self._layers()[0]
+
+    @property
     def top(self) -> Layer:
         """The layer that the likelihood sees."""
         return self._layers()[-1]

@@ -1,10 +1,10 @@
-"""The one training loop: minibatches, Adam, a one-cycle schedule, restarts, healing, early stopping."""
+"""The one training loop: minibatches, Adam, one cycle, restarts, healing, early stopping."""
 
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from skgp.core.objectives import Batch
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
 Schedule = Callable[[float], float]
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
@@ -28,7 +29,7 @@ class Data(Protocol):
         """The rows with these indices (B,)."""
 
 
-class Candidate(NamedTuple):
+class Candidate(NamedTuple, Generic[ModuleT]):
     """A model to train.
 
     Attributes
@@ -39,7 +40,7 @@ class Candidate(NamedTuple):
         Scalar to minimise, in nats per row.
     """
 
-    module: nn.Module
+    module: ModuleT
     loss: Callable[[Batch], Tensor]
 
 
@@ -102,7 +103,7 @@ def constant(progress: float) -> float:
     return 1.0
 
 
-class Trainer:
+class Trainer(Generic[ModuleT]):
     """One candidate with its optimiser and its own order of rows.
 
     Parameters
@@ -118,7 +119,7 @@ class Trainer:
 
     def __init__(
         self,
-        candidate: Candidate,
+        candidate: Candidate[ModuleT],
         data: Data,
         plan: Plan,
         schedule: Schedule,
@@ -176,7 +177,7 @@ class Trainer:
                 return value
         raise NonFiniteLossError(
             f"training diverged in epoch {self.epochs_done + 1} and did not recover with smaller "
-            f"steps ({failure}); scale the inputs and targets (normalize_X=True, normalize_y=True), "
+            f"steps ({failure}); keep normalize_X=True and normalize_y=True, "
             "lower learning_rate_init or raise jitter or noise_floor"
         ) from failure
 
@@ -209,14 +210,14 @@ class Trainer:
 
 
 def train(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[Candidate[ModuleT]],
     data: Data,
     plan: Plan,
     generator: torch.Generator,
     *,
-    validate: Callable[[nn.Module], float] | None,
-    on_epoch: Callable[[nn.Module, History], bool],
-) -> tuple[nn.Module, History]:
+    validate: Callable[[ModuleT], float] | None,
+    on_epoch: Callable[[ModuleT, History], bool],
+) -> tuple[ModuleT, History]:
     """Train the candidate with the lowest loss after `plan.n_trial_epochs` to the end.
 
     Parameters
@@ -275,7 +276,7 @@ def train(
     return module, history
 
 
-def _choose(trainers: Sequence[Trainer], plan: Plan) -> tuple[Trainer, History]:
+def _choose(trainers: Sequence[Trainer[ModuleT]], plan: Plan) -> tuple[Trainer[ModuleT], History]:
     """The papers' restarts: short trials, judged by training loss."""
     if len(trainers) == 1:
         return trainers[0], History()

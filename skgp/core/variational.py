@@ -70,7 +70,7 @@ class DiagonalPosterior(Posterior):
 
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
-        # Of all diagonal normals the one with the precisions of H is closest in KL(q || N(m, H^-1)).
+        # KL(q || N(m, H^-1)) is least for the diagonal normal with the precisions of H.
         self.mu.copy_(_solve(precision, information))
         self.log_scale.copy_(precision.diagonal(dim1=-2, dim2=-1).log().mul(-0.5))
 

@@ -4,14 +4,13 @@ import copy
 import math
 import sys
 import warnings
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils import check_random_state
@@ -23,6 +22,7 @@ from skgp.core.likelihoods import Predictive
 from skgp.core.objectives import Objective
 from skgp.core.training import Candidate, History, Plan, Trainer, constant, train
 from skgp.distributions import NormalMixture
+from skgp.estimators._distribution_regressor import DistributionRegressor
 from skgp.estimators._model import Model, Setup
 from skgp.estimators._table import Array, Scale, Table
 from skgp.estimators._validation import check_rows
@@ -34,15 +34,11 @@ _AUTO_EPOCHS = 60
 _AUTO_STEPS = 1500
 
 
-class GPRegressor(
-    CallbackSupportMixin, MultiOutputMixin, RegressorMixin, BaseEstimator, metaclass=ABCMeta
-):
+class GPRegressor(CallbackSupportMixin, DistributionRegressor):
     """Abstract base of the regressors: everything but the choice of model and objective.
 
     A family adds `_build` and `_objective`, its constructor, constraints and documentation.
     """
-
-    _doc_link_module = "skgp"
 
     # Parameters that every family stores in its constructor.
     kernel: Any
@@ -64,6 +60,8 @@ class GPRegressor(
     device: str
     verbose: int
     random_state: Any
+
+    _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "beta_reg": [Interval(Real, 0, None, closed="left")],
@@ -253,42 +251,6 @@ class GPRegressor(
 
     # -------------------------------------------------------------- predict
 
-    def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False
-    ) -> Array | tuple[Array, Array]:
-        """Mean of the predictive distribution, on request with its deviation or covariance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-        return_std : bool
-            Also return the standard deviation of y, noise included.
-        return_cov : bool
-            Also return the covariance over the outputs of each row, noise included.
-
-        Returns
-        -------
-        mean : array of shape (n,) or (n, P)
-            In the units of y.
-        std : array of the same shape
-            Only if `return_std`.
-        cov : array of shape (n, P, P)
-            Only if `return_cov`; P = 1 for a one-dimensional y.
-
-        Raises
-        ------
-        RuntimeError
-            If both are asked for.
-        """
-        if return_std and return_cov:
-            raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        dist = self.predict_dist(X)
-        if return_std:
-            return dist.mean(), dist.std()
-        if return_cov:
-            return dist.mean(), dist.cov()
-        return dist.mean()
-
     def predict_dist(self, X: Any) -> NormalMixture:
         """Predictive distribution of y, in its units, noise included.
 
@@ -303,19 +265,6 @@ class GPRegressor(
         """
         return self._distribution(X, lambda model: model.likelihood.predictive)
 
-    def predict_proba(self, X: Any) -> NormalMixture:
-        """The distribution of `predict_dist`, under the name that Pipeline forwards.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        NormalMixture with n rows
-        """
-        return self.predict_dist(X)
-
     def predict_latent(self, X: Any) -> NormalMixture:
         """Distribution of the noiseless function f, in the units of y.
 
@@ -328,50 +277,6 @@ class GPRegressor(
         NormalMixture with n rows
         """
         return self._distribution(X, lambda model: model.likelihood.noiseless)
-
-    def predict_quantiles(self, X: Any, q: Any) -> Array:
-        """Quantiles of y.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-        q : float or array-like of shape (k,)
-            Levels in [0, 1].
-
-        Returns
-        -------
-        array of shape (n,) or (n, P), with a last axis k if q is an array
-        """
-        return self.predict_dist(X).ppf(q)
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
-        """Central interval that holds y with the probability `coverage`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-        coverage : float in (0, 1)
-
-        Returns
-        -------
-        lower, upper : arrays of shape (n,) or (n, P)
-        """
-        return self.predict_dist(X).interval(coverage)
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of y: joint over the outputs of a row, independent between rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-        n_samples : int
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        array of shape (n, n_samples) or (n, P, n_samples)
-        """
-        return self.predict_dist(X).rvs(n_samples, random_state=random_state)
 
     # --------------------------------------------------- fitted attributes
 
@@ -398,14 +303,8 @@ class GPRegressor(
     def inducing_points_(self) -> Array:
         """Inducing inputs in the units of X: (M, D), or (W, M, D) for W latent functions."""
         model = self._fitted_model()
-        Z = model.stack.layers[0].Z.detach().cpu().numpy()
+        Z = model.stack.bottom.Z.detach().cpu().numpy()
         return self._squeeze(Z * model.x_scale.unit + model.x_scale.offset)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.single_output = True
-        tags.target_tags.multi_output = True
-        return tags
 
     # ------------------------------------------------------------- helpers
 
@@ -524,9 +423,9 @@ class GPRegressor(
             scaled = model.x_scale.apply(X[start : start + _CHUNK])
             x = torch.from_numpy(scaled).to(nodes.log_omega)
             parts.append(_to_arrays(of_latent(model.stack(x, nodes, factors))))
-        mean, std, scale_tril = (
-            None if part[0] is None else np.concatenate(part) for part in zip(*parts, strict=True)
-        )
+        mean, std = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        factors_of_cov = [part[2] for part in parts if part[2] is not None]
+        scale_tril = np.concatenate(factors_of_cov) if factors_of_cov else None
         if self._one_dimensional_y:
             mean, std = mean[..., 0], std[..., 0]
             offset, unit = model.y_scale.offset[0], model.y_scale.unit[0]

@@ -74,7 +74,7 @@ class Model(torch.nn.Module):
         """Mean predictive log density of the rows of a table, in the user's units."""
         factors, nodes = self.stack.factors(), self.nodes()
         total = 0.0
-        for rows in torch.arange(len(table)).split(chunk):
+        for rows in torch.split(torch.arange(len(table)), chunk):
             x, targets, weight = table.batch(rows)
             terms = PREDICTIVE.term(self.likelihood, self.stack(x, nodes, factors), targets)
             log_density = PREDICTIVE.reduce(terms, nodes.log_omega)

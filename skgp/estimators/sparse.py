@@ -4,14 +4,13 @@ import math
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
-import gpytorch
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
 from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.initialisation import start_hyperparameters, start_posterior
-from skgp.core.kernels import PROFILES, Kernel, make_kernel
+from skgp.core.kernels import PROFILES, GPyTorchBase, Kernel, KernelLike, make_kernel
 from skgp.core.layers import DecoupledGP, Layer, SparseGP
 from skgp.core.likelihoods import Gaussian
 from skgp.core.objectives import ELBO, PREDICTIVE, Objective
@@ -29,11 +28,11 @@ class _SparseRegressor(GPRegressor):
 
     n_inducing: int
     n_latents: int | None
-    covariance: str
+    covariance: Any
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GPRegressor._parameter_constraints,
-        "kernel": [StrOptions(set(PROFILES)), gpytorch.kernels.Kernel],
+        "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
         "n_inducing": [Interval(Integral, 1, None, closed="left")],
         "n_latents": [Interval(Integral, 1, None, closed="left"), None],
     }
@@ -196,7 +195,7 @@ class SVGPRegressor(_SparseRegressor):
     def __init__(
         self,
         *,
-        kernel: str | gpytorch.kernels.Kernel = "matern52",
+        kernel: KernelLike = "matern52",
         n_inducing: int = 300,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
@@ -370,7 +369,7 @@ class PPGPRRegressor(_SparseRegressor):
     def __init__(
         self,
         *,
-        kernel: str | gpytorch.kernels.Kernel = "matern52",
+        kernel: KernelLike = "matern52",
         n_inducing: int = 300,
         n_inducing_mean: int = 1000,
         covariance: Literal["decoupled", "full", "diagonal", "delta"] = "decoupled",

@@ -43,12 +43,12 @@ def test_stationary_blocks_against_loops(rng: np.random.Generator, name: str) ->
     Kuu, Kuf = variance * kernel.Kuu(Z), variance * kernel.Kuf(Z, x)
     kff = kernel.variance[:, None] * kernel.kff(x)
     for w in range(2):
-        lengthscale, scale = to_array(kernel.lengthscale[w]), float(kernel.variance[w])
+        lengthscale, scale = to_array(kernel.lengthscale[w]), kernel.variance[w].item()
         z = to_array(Z[w])
         expected = covariance(name, z, z, lengthscale, scale)
-        np.testing.assert_allclose(to_array(Kuu[w]), expected, atol=1e-13)
+        np.testing.assert_allclose(to_array(Kuu[w]), expected, rtol=0, atol=1e-13)
         expected = covariance(name, z, to_array(x), lengthscale, scale)
-        np.testing.assert_allclose(to_array(Kuf[w]), expected, atol=1e-13)
+        np.testing.assert_allclose(to_array(Kuf[w]), expected, rtol=0, atol=1e-13)
         full = covariance(name, to_array(x), to_array(x), lengthscale, scale)
         expanded = kff.expand(2, 7)[w]
         np.testing.assert_allclose(to_array(expanded), np.diag(full), rtol=1e-14)
@@ -61,8 +61,8 @@ def test_stationary_against_gpytorch(rng: np.random.Generator, name: str) -> Non
     for w in range(2):
         reference = gpytorch_kernel(name, kernel.lengthscale[w])
         Kuu, Kuf = reference(Z[w]).to_dense(), reference(Z[w], x).to_dense()
-        np.testing.assert_allclose(to_array(kernel.Kuu(Z)[w]), to_array(Kuu), atol=1e-13)
-        np.testing.assert_allclose(to_array(kernel.Kuf(Z, x)[w]), to_array(Kuf), atol=1e-13)
+        np.testing.assert_allclose(to_array(kernel.Kuu(Z)[w]), to_array(Kuu), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(to_array(kernel.Kuf(Z, x)[w]), to_array(Kuf), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -99,7 +99,7 @@ def test_a_common_shift_of_the_inputs_changes_nothing(rng: np.random.Generator, 
     kernel = Stationary(name, 1, 2, 1.0).double()
     Z, x = normal(rng, 1, 5, 2), normal(rng, 6, 2)
     shifted = kernel.Kuf(Z + 1e6, x + 1e6)
-    np.testing.assert_allclose(to_array(shifted), to_array(kernel.Kuf(Z, x)), atol=1e-8)
+    np.testing.assert_allclose(to_array(shifted), to_array(kernel.Kuf(Z, x)), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -151,14 +151,14 @@ def test_input_gradient_with_coincident_points_off_the_diagonal(
     z = Z.clone().requires_grad_()
     (kernel.Kuf(z, x)[0] * G).sum().backward()
     expected = input_gradient(name, to_array(Z[0]), to_array(x), to_array(G))
-    np.testing.assert_allclose(to_array(z.grad[0]), expected, atol=atol)
+    np.testing.assert_allclose(to_array(z.grad[0]), expected, rtol=0, atol=atol)
 
     G = normal(rng, 5, 5)
     z = Z.clone().requires_grad_()
     (kernel.Kuu(z)[0] * G).sum().backward()
     both = to_array(G + G.mT)
     expected = input_gradient(name, to_array(Z[0]), to_array(Z[0]), both)
-    np.testing.assert_allclose(to_array(z.grad[0]), expected, atol=atol)
+    np.testing.assert_allclose(to_array(z.grad[0]), expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -215,7 +215,7 @@ def test_general_path_equals_fused_path(rng: np.random.Generator, name: str) -> 
         np.testing.assert_allclose(to_array(kernel.kff(x).expand(2, 7)), 1.0, rtol=1e-12)
     # gpytorch keeps its lengthscale in float32 until it is cast, hence no 1e-10 here.
     np.testing.assert_allclose(gradients[0][0], gradients[1][0], rtol=1e-7)
-    np.testing.assert_allclose(gradients[0][1], gradients[1][1], atol=1e-6)
+    np.testing.assert_allclose(gradients[0][1], gradients[1][1], rtol=0, atol=1e-6)
 
 
 def composite() -> gpytorch.kernels.Kernel:

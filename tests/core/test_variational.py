@@ -41,9 +41,7 @@ def test_whitened_divergence_against_the_textbook(
     posterior = random_posterior(rng, covariance, 3, 4)
     root = posterior.sqrt()
     expected = sum(
-        kl_normal(
-            to_array(posterior.mu[w]), dense_covariance(root, w), np.zeros(4), np.eye(4)
-        )
+        kl_normal(to_array(posterior.mu[w]), dense_covariance(root, w), np.zeros(4), np.eye(4))
         for w in range(3)
     )
     np.testing.assert_allclose(posterior.kl().item(), expected, rtol=1e-13)

@@ -28,9 +28,7 @@ def expected_log_prob(y: float, mean: float, v_prior: float, v_q: float, noise: 
 
 def log_marginal(y: float, mean: float, v_prior: float, v_q: float, noise: float) -> float:
     """Log of the integral of N(y; f, s2) q(f) df."""
-    return math.log(
-        expectation(lambda f: math.exp(log_normal(y, f, noise)), mean, v_prior + v_q)
-    )
+    return math.log(expectation(lambda f: math.exp(log_normal(y, f, noise)), mean, v_prior + v_q))
 
 
 def gamma_expectation(

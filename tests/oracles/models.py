@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
-
 from oracles.kernels import covariance
 from oracles.sparse import DenseGP
+from torch import Tensor
+
 from skgp.core.kernels import Stationary
 from skgp.core.layers import DecoupledGP, SparseGP
 from skgp.core.likelihoods import Gaussian
@@ -27,9 +27,7 @@ def normal(rng: np.random.Generator, *shape: int) -> Tensor:
     return torch.from_numpy(rng.normal(size=shape))
 
 
-def random_kernel(
-    rng: np.random.Generator, name: str, n_gps: int, n_features: int
-) -> Stationary:
+def random_kernel(rng: np.random.Generator, name: str, n_gps: int, n_features: int) -> Stationary:
     kernel = Stationary(name, n_gps, n_features, 1.0).double()
     with torch.no_grad():
         kernel.log_lengthscale.copy_(0.3 * normal(rng, n_gps, n_features))
@@ -138,8 +136,8 @@ def _dense_gp(
     assert isinstance(kernel, Stationary)
     name = kernel.name
     lengthscale = to_array(kernel.lengthscale[w])
-    variance = float(kernel.variance[w])
-    c = float(layer.mean[w])
+    variance = kernel.variance[w].item()
+    c = layer.mean[w].item()
 
     def k(a: Array, b: Array) -> Array:
         return covariance(name, a, b, lengthscale, variance)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-
 from oracles.sparse import Moments
 
 Array = npt.NDArray[np.float64]

@@ -1,0 +1,26 @@
+"""Every test that asks for `case` or `make` runs over all registered regressors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from contract_cases import REGRESSORS, Case, Data, make_data
+
+
+@pytest.fixture(params=REGRESSORS, ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+@pytest.fixture
+def make(case: Case) -> Callable[..., Any]:
+    """Maker of new, unfitted instances; keyword arguments replace parameters."""
+    return case.make
+
+
+@pytest.fixture(scope="session")
+def data() -> Data:
+    data = make_data()
+    for array in data:
+        array.flags.writeable = False
+    return data

@@ -1,0 +1,60 @@
+"""The estimators that every contract test runs over, as tiny instances, and their data."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skgp import PPGPRRegressor, SVGPRegressor
+
+
+@dataclass(frozen=True)
+class Case:
+    """One estimator with one choice of model, small enough for a fit in a blink."""
+
+    name: str
+    cls: type[BaseEstimator]
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def make(self, **overrides: Any) -> Any:
+        return self.cls(**{**_COMMON, **self.params, **overrides})
+
+
+_COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.1, "random_state": 0}
+_PPGPR = {"n_inducing_mean": 20}
+
+REGRESSORS = (
+    Case("svgp-full", SVGPRegressor, {"covariance": "full"}),
+    Case("svgp-diagonal", SVGPRegressor, {"covariance": "diagonal"}),
+    Case("ppgpr-decoupled", PPGPRRegressor, {"covariance": "decoupled", **_PPGPR}),
+    Case("ppgpr-full", PPGPRRegressor, {"covariance": "full", **_PPGPR}),
+    Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
+    Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
+)
+
+NOISE_STD = 0.5
+
+
+class Data(NamedTuple):
+    """Rows to fit and rows to predict; every number is exact in float32."""
+
+    X: Any
+    y: Any
+    X_new: Any
+    y_new: Any
+
+    @property
+    def Y(self) -> Any:
+        """Two outputs of different units that depend on each other."""
+        return np.column_stack([self.y, 100.0 - 8.0 * self.y + self.X[:, 1]])
+
+
+def make_data(n: int = 60, n_new: int = 25, seed: int = 0) -> Data:
+    """Inputs of different units, a smooth target of 20 +- 5 and noise of deviation `NOISE_STD`."""
+    rng = np.random.default_rng(seed)
+    unit = rng.uniform(-1.0, 1.0, size=(n + n_new, 3))
+    X = np.round((unit * [2.0, 30.0, 0.5] + [0.0, 50.0, 0.0]) * 1024) / 1024
+    f = 20.0 + 5.0 * np.sin(X[:, 0]) + 3.0 * unit[:, 1] + 4.0 * unit[:, 2] ** 2
+    y = np.round((f + NOISE_STD * rng.normal(size=n + n_new)) * 1024) / 1024
+    return Data(X[:n], y[:n], X[n:], y[n:])

@@ -1,0 +1,117 @@
+"""scikit-learn's own contract, and the list of estimators that the contract tests run over."""
+
+import inspect
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract_cases import REGRESSORS
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import skgp
+
+EXPECTED_FAILURES = {
+    "check_regressors_no_decision_function": "it forbids predict_proba on regressors, the only "
+    "method that Pipeline and GridSearchCV forward and that can return a distribution"
+}
+# It needs an environment variable set before SciPy is imported: a process of its own runs it.
+ARRAY_API_CHECK = "check_array_api_input"
+
+
+def _check_name(check: Any) -> str:
+    while isinstance(check, partial):
+        check = check.func
+    return str(check.__name__)
+
+
+def _applicable_checks() -> Any:
+    # In float64, because two of the checks compare different orders of summation to 1e-7.
+    mark = parametrize_with_checks(
+        [case.make(dtype="float64") for case in REGRESSORS],
+        expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+        xfail_strict=True,
+    )
+    names, values = mark.args
+    kept = [
+        value
+        for value in values
+        if _check_name(getattr(value, "values", value)[1]) != ARRAY_API_CHECK
+    ]
+    assert len(values) - len(kept) == len(REGRESSORS)
+    return pytest.mark.parametrize(names, kept, **mark.kwargs)
+
+
+@_applicable_checks()
+def test_sklearn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_numpy_arrays_work_while_array_api_dispatch_is_on() -> None:
+    script = (
+        "from contract_cases import REGRESSORS\n"
+        f"from sklearn.utils.estimator_checks import {ARRAY_API_CHECK} as check\n"
+        "for case in REGRESSORS:\n"
+        "    check(case.name, case.make(), array_namespace='numpy',\n"
+        "          expect_only_array_outputs=False)\n"
+        "    print(case.name)\n"
+    )
+    paths = [str(Path(skgp.__file__).parents[1]), str(Path(__file__).parent)]
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == [case.name for case in REGRESSORS]
+
+
+def test_every_public_estimator_has_a_case() -> None:
+    public = {
+        name
+        for name in skgp.__all__
+        if inspect.isclass(cls := getattr(skgp, name)) and issubclass(cls, BaseEstimator)
+    }
+    assert public
+    assert {case.cls.__name__ for case in REGRESSORS} == public
+
+
+def test_case_names_are_unique() -> None:
+    names = [case.name for case in REGRESSORS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_choice_of_covariance_has_a_case() -> None:
+    """A new option of a constructor must not stay outside the contract."""
+    for cls in {case.cls for case in REGRESSORS}:
+        (options,) = cls._parameter_constraints["covariance"]
+        assert options.options == {c.params["covariance"] for c in REGRESSORS if c.cls is cls}
+
+
+def test_every_constructor_parameter_has_a_constraint_and_a_default(case: Any) -> None:
+    parameters = inspect.signature(case.cls.__init__).parameters
+    names = set(parameters) - {"self"}
+    assert names == set(case.cls._parameter_constraints)
+    for name in names:
+        assert parameters[name].kind is inspect.Parameter.KEYWORD_ONLY, name
+        assert parameters[name].default is not inspect.Parameter.empty, name
+    case.cls()._validate_params()
+
+
+def test_tags_say_what_the_regressor_accepts(make: Any) -> None:
+    model = make()
+    tags = model.__sklearn_tags__()
+    assert is_regressor(model)
+    assert tags.target_tags.required
+    assert tags.target_tags.single_output
+    assert tags.target_tags.multi_output
+    assert not tags.non_deterministic
+    assert not tags.regressor_tags.poor_score
+    assert not tags.input_tags.sparse
+    assert not tags.input_tags.allow_nan

@@ -1,0 +1,103 @@
+"""Stacks of layers against a composition by loops."""
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+from gpytorch.priors import GammaPrior
+from oracles.models import dense_gps, normal, random_layer, random_posterior, to_array
+from oracles.sparse import layer_moments
+
+from skgp.core.kernels import GPyTorchKernel
+from skgp.core.layers import SparseGP
+from skgp.core.nodes import Nodes, trivial
+from skgp.core.stack import GPStack
+
+
+@pytest.mark.parametrize("rows", [5, 1], ids=["node-per-row", "shared-node"])
+def test_two_layers_against_a_composition_by_loops(rng: np.random.Generator, rows: int) -> None:
+    """h = mean + sqrt(v_prior + v_q) xi for each node, then the moments of the top layer at h."""
+    hidden = random_layer(rng, "diagonal", n_gps=3)
+    top = random_layer(rng, "full", n_gps=2)
+    x, xi = normal(rng, 5, 3), normal(rng, 4, rows, 3)
+    nodes = Nodes((xi,), torch.full((4,), -np.log(4.0), dtype=torch.float64))
+    stack = GPStack([hidden, top])
+    latent = stack(x, nodes, stack.factors())
+
+    below = layer_moments(dense_gps(hidden), to_array(x))
+    for q in range(4):
+        h = np.empty((5, 3))
+        for b in range(5):
+            for w in range(3):
+                variance = below.v_prior[b, w] + below.v_q[b, w]
+                h[b, w] = below.f_mean[b, w] + np.sqrt(variance) * xi[q, b % rows, w].item()
+        expected = layer_moments(dense_gps(top), h)
+        for ours, theirs in zip(latent, expected, strict=True):
+            np.testing.assert_allclose(to_array(ours[q]), theirs, rtol=0, atol=1e-9)
+
+
+def test_three_layers_take_their_nodes_in_order(rng: np.random.Generator) -> None:
+    """Widths 3, 1, 2: the second set of nodes belongs to the second hidden layer."""
+    layers = [
+        random_layer(rng, n_gps=3),
+        random_layer(rng, n_gps=1),
+        random_layer(rng, n_features=1),
+    ]
+    xi = (normal(rng, 2, 1, 3), normal(rng, 2, 1, 1))
+    x = normal(rng, 4, 3)
+    stack = GPStack(layers)
+    latent = stack(x, Nodes(xi, torch.zeros(2, dtype=torch.float64)), stack.factors())
+    for q in range(2):
+        h = to_array(x)
+        for layer, nodes in zip(layers[:2], xi, strict=True):
+            below = layer_moments(dense_gps(layer), h)
+            h = below.f_mean + np.sqrt(below.v_prior + below.v_q) * to_array(nodes[q])
+        expected = layer_moments(dense_gps(layers[2]), h)
+        np.testing.assert_allclose(to_array(latent.f_mean[q]), expected.f_mean, rtol=0, atol=1e-9)
+
+
+def test_one_layer_is_the_layer_itself(rng: np.random.Generator) -> None:
+    layer = random_layer(rng)
+    stack = GPStack([layer])
+    x = normal(rng, 5, 3)
+    latent = stack(x, trivial(x), stack.factors())
+    expected = layer_moments(dense_gps(layer), to_array(x))
+    for ours, theirs in zip(latent, expected, strict=True):
+        np.testing.assert_allclose(to_array(ours[0]), theirs, rtol=0, atol=1e-9)
+
+
+def test_a_missing_or_spare_set_of_nodes_is_an_error(rng: np.random.Generator) -> None:
+    stack = GPStack([random_layer(rng, n_gps=3), random_layer(rng)])
+    x = normal(rng, 4, 3)
+    with pytest.raises(ValueError, match="shorter"):
+        stack(x, trivial(x), stack.factors())
+    two = Nodes((normal(rng, 1, 1, 3),) * 2, torch.zeros(1, dtype=torch.float64))
+    with pytest.raises(ValueError, match="longer"):
+        stack(x, two, stack.factors())
+
+
+def test_divergence_is_the_sum_over_layers(rng: np.random.Generator) -> None:
+    layers = [random_layer(rng, "full", n_gps=3), random_layer(rng, "diagonal")]
+    expected = sum(layer.kl().item() for layer in layers)
+    np.testing.assert_allclose(GPStack(layers).kl().item(), expected, rtol=1e-14)
+
+
+def test_log_prior_is_the_sum_over_layers(rng: np.random.Generator) -> None:
+    """A layer without priors adds nothing."""
+    base = gpytorch.kernels.RBFKernel(lengthscale_prior=GammaPrior(3.0, 6.0)).double()
+    general = SparseGP(
+        GPyTorchKernel(base, 2), normal(rng, 2, 4, 3), random_posterior(rng, "full", 2, 4), 1e-6
+    ).double()
+    one = general.kernel.log_prior().item()
+    assert one != 0.0
+    assert float(GPStack([random_layer(rng)]).log_prior()) == 0.0
+    stack = GPStack([general, random_layer(rng), general])
+    np.testing.assert_allclose(stack.log_prior().item(), 2.0 * one, rtol=1e-14)
+
+
+def test_top_is_the_last_layer_and_factors_come_in_order(rng: np.random.Generator) -> None:
+    layers = [random_layer(rng, n_gps=3), random_layer(rng)]
+    stack = GPStack(layers)
+    assert stack.top is layers[1]
+    for layer, factors in zip(layers, stack.factors(), strict=True):
+        np.testing.assert_array_equal(to_array(factors.L_inv), to_array(layer.factors().L_inv))
