@@ -69,6 +69,7 @@ CENTRED = ToyBayesianRidge().fit(X - 1.0, Y)
          CENTRED.predict_dist(X - 1.0)),
         (RandomizedSearchCV(ForeignRegressor(), {}, n_iter=1, cv=2), INNER.predict_dist(X)),
         (FrozenEstimator(INNER), INNER.predict_dist(X)),
+        (FrozenEstimator(TransformedTargetRegressor(INNER).fit(X, Y)), INNER.predict_dist(X)),
         (FrozenEstimator(make_pipeline(Centring(), CENTRED)), CENTRED.predict_dist(X - 1.0)),
         (make_pipeline(Centring(), FrozenEstimator(CENTRED)), CENTRED.predict_dist(X - 1.0)),
     ],

@@ -222,7 +222,7 @@ class GPyTorchKernel(Kernel):
 
 def _find_lengthscale(kernel: nn.Module) -> Tensor:
     for module in kernel.modules():
-        if isinstance(module, GPyTorchBase) and module.has_lengthscale:
+        if isinstance(module, gpytorch.kernels.Kernel) and module.has_lengthscale:
             lengthscale: Tensor = module.lengthscale
             return lengthscale.flatten()
     return torch.full((1,), math.nan)

@@ -144,15 +144,13 @@ class MonotoneTransformed(ContinuousDistribution):
         #   CRPS = 2 E[F_Z(Z) |y - g(Z)| 1{Z < z0} + (1 - F_Z(Z)) |y - g(Z)| 1{Z > z0}].
         y0 = self._observations(y).reshape(-1)
         z0 = self._forward(self._observations(y)).reshape(-1)
-        missing = np.isnan(z0)
         out = np.empty(y0.size)
-        for cells, z, weights, parts in self._quadrature(np.where(missing, 0.0, z0)):
+        for cells, z, weights, parts in self._quadrature(z0):
             log_w, mean, std = parts
             lower, upper = cdf_at_nodes(z, *parts), cdf_at_nodes(-z, log_w, -mean, std)
             tail = np.where(z < z0[cells, None], lower, upper)
             error = np.abs(self._at_nodes(z) - y0[cells, None])
             out[cells] = 2.0 * np.sum(weights * tail * error, axis=1)
-        out[missing] = np.nan
         return out.reshape(self.shape)
 
     def _take(self, rows: slice | IntArray) -> Self:

@@ -30,8 +30,10 @@ from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
-_AUTO_EPOCHS = 60
-_AUTO_STEPS = 1500
+_AUTO_EPOCHS = 40  # max_iter="auto": fewer for a long table, more for a short one
+_MIN_AUTO_EPOCHS = 3
+_MAX_AUTO_STEPS = 10_000
+_MIN_AUTO_STEPS = 500
 
 
 class GPRegressor(CallbackSupportMixin, DistributionRegressor):
@@ -374,7 +376,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         max_iter = self.max_iter
         if max_iter == "auto":
             n_batches = max(1, round(n / self.batch_size))
-            max_iter = max(_AUTO_EPOCHS, math.ceil(_AUTO_STEPS / n_batches))
+            epochs = min(max(_MAX_AUTO_STEPS // n_batches, _MIN_AUTO_EPOCHS), _AUTO_EPOCHS)
+            max_iter = max(epochs, math.ceil(_MIN_AUTO_STEPS / n_batches))
         return Plan(
             max_iter=int(max_iter),
             batch_size=self.batch_size,

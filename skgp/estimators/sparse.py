@@ -103,7 +103,8 @@ class SVGPRegressor(_SparseRegressor):
         Number W of latent functions of a two-dimensional y, which the linear model of
         coregionalisation mixes into P outputs; P if None.
     max_iter : int or "auto", default="auto"
-        Epochs. "auto": at least 60 epochs and at least 1,500 steps.
+        Epochs. "auto": 40, but no more than make 10,000 steps (and at least 3), and enough for 500
+        steps.
     batch_size : int, default=1000
         Rows per step. A table of no more rows is trained as a whole, without random order.
     learning_rate_init : float, default=0.03
@@ -122,7 +123,7 @@ class SVGPRegressor(_SparseRegressor):
         twentieth of the epochs is trained to the end.
     normalize_X, normalize_y : bool, default=True
         Standardise inputs and targets inside the estimator. Results come back in the units of y.
-    noise_floor : float, default=1e-6
+    noise_floor : float, default=1e-4
         Lower bound of the noise variance, in units of the variance of y if `normalize_y`. Discrete
         or leaking targets let a density grow without bound; the floor keeps it finite.
     jitter : float, default=1e-4
@@ -210,7 +211,7 @@ class SVGPRegressor(_SparseRegressor):
         n_restarts: int = 1,
         normalize_X: bool = True,
         normalize_y: bool = True,
-        noise_floor: float = 1e-6,
+        noise_floor: float = 1e-4,
         jitter: float = 1e-4,
         warm_start: bool = False,
         dtype: Literal["float32", "float64"] = "float32",
@@ -265,14 +266,15 @@ class PPGPRRegressor(_SparseRegressor):
     covariance : {"decoupled", "full", "diagonal", "delta"}, default="decoupled"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal and gives mean and variance
         inducing inputs of their own; "delta" is a point with the regulariser -log p(u).
-    beta_reg : float, default=0.05
+    beta_reg : float, default=0.2
         Weight of the divergence KL(q(u) || p(u)). Small tables want more,
         about 1; see the user guide.
     n_latents : int, optional
         Number W of latent functions of a two-dimensional y, which the linear model of
         coregionalisation mixes into P outputs; P if None.
     max_iter : int or "auto", default="auto"
-        Epochs. "auto": at least 60 epochs and at least 1,500 steps.
+        Epochs. "auto": 40, but no more than make 10,000 steps (and at least 3), and enough for 500
+        steps.
     batch_size : int, default=1000
         Rows per step. A table of no more rows is trained as a whole, without random order.
     learning_rate_init : float, default=0.02
@@ -291,7 +293,7 @@ class PPGPRRegressor(_SparseRegressor):
         twentieth of the epochs is trained to the end.
     normalize_X, normalize_y : bool, default=True
         Standardise inputs and targets inside the estimator. Results come back in the units of y.
-    noise_floor : float, default=1e-6
+    noise_floor : float, default=1e-4
         Lower bound of the noise variance, in units of the variance of y if `normalize_y`. Discrete
         or leaking targets let a density grow without bound; the floor keeps it finite.
     jitter : float, default=1e-4
@@ -373,7 +375,7 @@ class PPGPRRegressor(_SparseRegressor):
         n_inducing: int = 300,
         n_inducing_mean: int = 1000,
         covariance: Literal["decoupled", "full", "diagonal", "delta"] = "decoupled",
-        beta_reg: float = 0.05,
+        beta_reg: float = 0.2,
         n_latents: int | None = None,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
@@ -385,7 +387,7 @@ class PPGPRRegressor(_SparseRegressor):
         n_restarts: int = 1,
         normalize_X: bool = True,
         normalize_y: bool = True,
-        noise_floor: float = 1e-6,
+        noise_floor: float = 1e-4,
         jitter: float = 1e-4,
         warm_start: bool = False,
         dtype: Literal["float32", "float64"] = "float32",

@@ -169,8 +169,9 @@ def _dumped_by_joblib(model: Any) -> Any:
 
 
 @pytest.mark.parametrize("round_trip", [_pickled, _dumped_by_joblib])
-@pytest.mark.parametrize("kernel", ["matern32", gpytorch.kernels.MaternKernel(nu=1.5)])
-@pytest.mark.parametrize("target", ["y", "Y"])
+@pytest.mark.parametrize(
+    ("kernel", "target"), [("matern32", "y"), (gpytorch.kernels.MaternKernel(nu=1.5), "Y")]
+)
 def test_pickles_predict_the_same_bits(
     make: Any, data: Any, round_trip: Any, kernel: Any, target: str
 ) -> None:

@@ -118,7 +118,7 @@ class ReferenceGP(gpytorch.models.ApproximateGP):
         self.covar_module = ScaleKernel(base, batch_shape=batch)
         self.double()
         base.lengthscale = layer.kernel.lengthscale[w].detach()
-        self.covar_module.outputscale = variance
+        self.covar_module.outputscale = layer.kernel.variance[w].detach()
         self.mean_module.constant.data.fill_(layer.mean[w].item())
         self.variational_strategy.variational_params_initialized.fill_(1)
         if decoupled:
@@ -324,7 +324,7 @@ def test_general_kernel_gives_the_moments_of_the_fused_one(rng: np.random.Genera
     fused = random_layer(rng, "full", name="matern52", n_gps=1, jitter=JITTER)
     base = ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=3)).double()
     base.base_kernel.lengthscale = fused.kernel.lengthscale.detach()
-    base.outputscale = fused.kernel.variance.item()
+    base.outputscale = fused.kernel.variance[0].detach()
     general = SparseGP(GPyTorchKernel(base, 1), fused.Z.detach().clone(), fused.posterior, JITTER)
     general = general.double()
     with torch.no_grad():

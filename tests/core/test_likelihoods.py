@@ -15,6 +15,7 @@ from torch import Tensor
 
 from skgp.core.layers import Latent
 from skgp.core.likelihoods import Gaussian, Targets
+from skgp.exceptions import NotPositiveDefiniteError
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=torch.float64)
 
@@ -112,6 +113,13 @@ def test_noise_starts_where_asked_and_never_below_its_floor(
     with torch.no_grad():
         likelihood.log_excess_noise.fill_(-60.0)
     np.testing.assert_allclose(to_array(likelihood.noise_var), noise_floor, rtol=1e-6)
+
+
+def test_start_sets_each_noise_variance(rng: np.random.Generator) -> None:
+    """Values at or below the floor land a tenth of the floor above it."""
+    likelihood = Gaussian(3, 0.5, 0.1).double()
+    likelihood.start(torch.tensor([0.3, 0.05, 2.0], dtype=torch.float64))
+    np.testing.assert_allclose(to_array(likelihood.noise_var), [0.3, 0.11, 2.0], rtol=1e-13)
 
 
 def test_density_at_an_exact_fit_is_bounded_by_the_floor() -> None:
@@ -216,6 +224,16 @@ def test_coregionalised_expected_log_prob_by_quadrature_over_both_latents(
     np.testing.assert_allclose(value[0, 0].item(), expected, rtol=1e-11)
 
 
+def test_joint_density_without_a_covariance_is_an_error_that_a_fit_heals_from(
+    rng: np.random.Generator,
+) -> None:
+    """A diverging fit must show as an error of the project, not as one of torch."""
+    likelihood, latent, y = coregionalised(rng)
+    broken = latent._replace(v_q=latent.v_q * math.nan)
+    with pytest.raises(NotPositiveDefiniteError, match=r"noise_floor|learning_rate_init"):
+        likelihood.log_marginal(broken, Targets(y, None))
+
+
 @pytest.mark.parametrize("method", ["vfitc_bound", "expected_log_prob", "log_marginal"])
 def test_identity_mixing_is_no_mixing(rng: np.random.Generator, method: str) -> None:
     plain = random_likelihood(rng, 3)
@@ -254,7 +272,9 @@ def test_noiseless_is_the_predictive_less_its_noise_with_mixing(rng: np.random.G
     noisy, clean = likelihood.predictive(latent), likelihood.noiseless(latent)
     noise = np.diag(to_array(likelihood.noise_var))
     difference = to_array(noisy.cov) - to_array(clean.cov)
-    np.testing.assert_allclose(difference, np.broadcast_to(noise, difference.shape), atol=1e-13)
+    np.testing.assert_allclose(
+        difference, np.broadcast_to(noise, difference.shape), rtol=0, atol=1e-13
+    )
     diagonal = to_array(clean.cov.diagonal(dim1=-2, dim2=-1))
     np.testing.assert_allclose(to_array(clean.var), diagonal, rtol=0, atol=1e-13)
     np.testing.assert_array_equal(to_array(clean.mean), to_array(noisy.mean))

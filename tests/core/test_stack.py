@@ -76,6 +76,20 @@ def test_a_missing_or_spare_set_of_nodes_is_an_error(rng: np.random.Generator) -
         stack(x, two, stack.factors())
 
 
+def test_slope_stays_finite_where_a_hidden_layer_is_certain(rng: np.random.Generator) -> None:
+    """At an inducing input of a point posterior the variance is zero, and sqrt has a pole there."""
+    hidden = random_layer(rng, "delta", name="rbf", n_gps=3, n_inducing=1, jitter=1e-30)
+    stack = GPStack([hidden, random_layer(rng)])
+    x = hidden.Z[0].detach().clone()
+    with torch.no_grad():
+        hidden.Z.copy_(x.expand_as(hidden.Z))
+    latent = stack(x, Nodes((normal(rng, 2, 1, 3),), torch.zeros(2).double()), stack.factors())
+    assert hidden.moments(x.unsqueeze(0), hidden.factors()).f_var.max().item() < 1e-15
+    latent.f_mean.sum().backward()
+    for name, parameter in hidden.named_parameters():
+        assert torch.all(torch.isfinite(parameter.grad)), name
+
+
 def test_divergence_is_the_sum_over_layers(rng: np.random.Generator) -> None:
     layers = [random_layer(rng, "full", n_gps=3), random_layer(rng, "diagonal")]
     expected = sum(layer.kl().item() for layer in layers)
@@ -95,9 +109,12 @@ def test_log_prior_is_the_sum_over_layers(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(stack.log_prior().item(), 2.0 * one, rtol=1e-14)
 
 
-def test_top_is_the_last_layer_and_factors_come_in_order(rng: np.random.Generator) -> None:
+def test_bottom_and_top_are_the_outer_layers_and_factors_come_in_order(
+    rng: np.random.Generator,
+) -> None:
     layers = [random_layer(rng, n_gps=3), random_layer(rng)]
     stack = GPStack(layers)
     assert stack.top is layers[1]
+    assert stack.bottom is layers[0]
     for layer, factors in zip(layers, stack.factors(), strict=True):
         np.testing.assert_array_equal(to_array(factors.L_inv), to_array(layer.factors().L_inv))

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from skgp.distributions import NormalMixture
+from skgp.distributions._joint import transform_noise
 
 
 def by_output(dist):
@@ -182,6 +183,15 @@ def test_samples_never_come_from_a_component_of_weight_zero():
     assert np.abs(dist.rvs(10_000, random_state=0)).max() < 10.0
 
 
+def test_rounding_never_draws_a_component_of_weight_zero():
+    # Weights of 1 / 7 add up to less than the largest number that is drawn.
+    log_w = np.append(np.full(7, -np.log(7)), -np.inf)[None]
+    mean = np.append(np.zeros(7), 100.0)[None, :, None]
+    sample, largest = np.zeros((1, 1, 1)), np.array([[np.nextafter(1.0, 0.0)]])
+    transform_noise(sample, largest, log_w, mean, np.ones((1, 8, 1)), None)
+    assert sample.item() == 0.0
+
+
 def test_random_state_decides_the_samples(make):
     dist = make("outputs")
     first = dist.rvs(3, random_state=7)
@@ -250,11 +260,11 @@ def test_a_component_of_weight_zero_changes_nothing(make):
     n = len(base)
     dist = NormalMixture(
         np.column_stack([np.full(n, -np.inf), np.log(weights)]),
-        np.column_stack([np.full(n, 1e12), mean]),
-        np.column_stack([np.full(n, 1e-12), std]),
+        np.column_stack([np.full(n, 1e300), mean]),
+        np.column_stack([np.full(n, 1e-300), std]),
     )
     y = base.mean()
     for name in ("mean", "var", "median", "mode", "entropy"):
         np.testing.assert_allclose(getattr(dist, name)(), getattr(base, name)(), rtol=1e-9)
-    for name in ("logpdf", "cdf", "crps"):
+    for name in ("logpdf", "joint_logpdf", "cdf", "crps"):
         np.testing.assert_allclose(getattr(dist, name)(y), getattr(base, name)(y), rtol=1e-12)

@@ -103,6 +103,12 @@ def test_mode_finds_a_spike_beside_a_broad_component():
     np.testing.assert_allclose(dist.mode(), [2.5], rtol=0, atol=1e-15)
 
 
+def test_mode_finds_a_spike_among_many_components():
+    mean, std = np.linspace(-1.0, 1.0, 200), np.ones(200)
+    mean[130], std[130] = 2.5, 1e-9
+    np.testing.assert_allclose(NormalMixture(np.zeros(200), [mean], [std]).mode(), [2.5])
+
+
 def test_mode_between_components():
     # Two equal components closer than two standard deviations have their mode in the middle.
     dist = NormalMixture([0.0, 0.0], [[-0.9, 0.9], [1.0, 1.0]], 1.0)

@@ -1,4 +1,4 @@
-"""Terms of the Gaussian likelihood for one output, by quadrature where the library has a formula."""
+"""Terms of the Gaussian likelihood for one output, by quadrature and not by formula."""
 
 import math
 from collections.abc import Callable

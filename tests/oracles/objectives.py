@@ -1,4 +1,4 @@
-"""The training loss of a single-output or multi-output model as nested loops over nodes, rows, outputs."""
+"""The training loss as nested loops over nodes, rows and outputs."""
 
 import math
 from collections.abc import Callable

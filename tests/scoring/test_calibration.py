@@ -102,9 +102,20 @@ def test_noise_fraction_per_entry() -> None:
 
 @pytest.mark.parametrize(
     ("noise", "message"),
-    [(2.0, "units of y"), (-1.0, "units of y"), (np.nan, "units of y"), ([0.1, 0.1], "shape")],
+    [
+        (2.0, "units of y"),
+        (-1.0, "units of y"),
+        (np.nan, "units of y"),
+        ([0.1, 0.1], "noise_variance has shape"),
+    ],
 )
 def test_impossible_noise_is_refused(noise: object, message: str) -> None:
     dist = NormalMixture.normal(np.zeros(3), np.ones(3))
     with pytest.raises(ValueError, match=message):
         noise_fraction(dist, noise)  # type: ignore[arg-type]
+
+
+def test_noise_never_broadcasts() -> None:
+    dist = NormalMixture.normal(np.zeros((3, 2)), np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"shape \(3, 1\), expected \(\), \(2,\) or \(3, 2\)"):
+        noise_fraction(dist, np.full((3, 1), 0.1))

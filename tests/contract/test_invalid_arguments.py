@@ -1,0 +1,269 @@
+"""What cannot be right is refused with an error that names the argument."""
+
+from typing import Any
+
+import gpytorch
+import numpy as np
+import pandas as pd
+import pytest
+from contract_cases import REGRESSORS, Data
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+N, D = 60, 3
+
+
+def _with(array: Any, index: Any, value: float) -> Any:
+    array = np.array(array, dtype=float)
+    array[index] = value
+    return array
+
+
+# arguments of fit that replace the good ones, and what the message must say
+BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
+    "NaN in X": (lambda d: {"X": _with(d.X, (3, 1), np.nan)}, "X contains NaN"),
+    "infinity in X": (lambda d: {"X": _with(d.X, (3, 1), np.inf)}, "X contains infinity"),
+    "infinity in y": (lambda d: {"y": _with(d.y, 3, -np.inf)}, "y contains infinity"),
+    "infinity in Y": (lambda d: {"y": _with(d.Y, (3, 1), np.inf)}, "y contains infinity"),
+    "NaN in 1-D y": (lambda d: {"y": _with(d.y, 3, np.nan)}, "y contains NaN in 1 of 60 rows"),
+    "empty column of Y": (
+        lambda d: {"y": _with(d.Y, (slice(None), 1), np.nan)},
+        r"y contains NaN in every row of column\(s\) \[1\]",
+    ),
+    "no y": (lambda d: {"y": None}, "requires y to be passed"),
+    "words in X": (lambda d: {"X": [["a", "b", "c"]] * N}, "could not convert string to float"),
+    "words in y": (lambda d: {"y": ["a", "b"] * (N // 2)}, "could not convert string to float"),
+    "categories": (
+        lambda d: {"X": pd.DataFrame({"a": ["x"] * N, "b": 1.0, "c": 1.0})},
+        "could not convert string to float: 'x'",
+    ),
+    "sparse matrix": (lambda d: {"X": sparse.csr_matrix(d.X)}, "Sparse data was passed for X"),
+    "sparse array": (lambda d: {"X": sparse.csr_array(d.X)}, "Sparse data was passed for X"),
+    "sparse Y": (lambda d: {"y": sparse.csr_array(d.Y)}, "Sparse data was passed for y"),
+    "complex X": (lambda d: {"X": d.X + 1j}, "Complex data not supported"),
+    "complex y": (lambda d: {"y": d.y + 1j}, "Complex data not supported"),
+    "1-D X": (lambda d: {"X": d.X[:, 0]}, "Expected 2D array, got 1D array"),
+    "3-D X": (lambda d: {"X": d.X[:, :, None]}, "Found array with dim 3"),
+    "3-D y": (lambda d: {"y": d.Y[:, :, None]}, "Found array with dim 3"),
+    "scalar y": (lambda d: {"y": 1.0}, "at least 1 dimension|scalar"),
+    "no rows": (lambda d: {"X": d.X[:0], "y": d.y[:0]}, r"0 sample\(s\)"),
+    "no columns": (lambda d: {"X": d.X[:, :0]}, r"0 feature\(s\)"),
+    "no outputs": (lambda d: {"y": d.Y[:, :0]}, "shape=.60, 0."),
+    "short y": (lambda d: {"y": d.y[:-1]}, r"inconsistent numbers of samples: \[60, 59\]"),
+    "short weights": (lambda d: {"sample_weight": np.ones(59)}, r"sample_weight.*59"),
+    "2-D weights": (lambda d: {"sample_weight": np.ones((N, 2))}, "[Ss]ample weights must be 1D"),
+    "negative weights": (
+        lambda d: {"sample_weight": _with(np.ones(N), 2, -1.0)},
+        "Negative values in data passed to `sample_weight`",
+    ),
+    "NaN weights": (
+        lambda d: {"sample_weight": _with(np.ones(N), 2, np.nan)},
+        "sample_weight contains NaN",
+    ),
+    "infinite weights": (
+        lambda d: {"sample_weight": _with(np.ones(N), 2, np.inf)},
+        "sample_weight contains infinity",
+    ),
+    "zero weights": (lambda d: {"sample_weight": np.zeros(N)}, "[Ss]ample weights must contain"),
+    "column empty after weights": (
+        lambda d: {
+            "y": _with(d.Y, (slice(1, None), 1), np.nan),
+            "sample_weight": _with(np.ones(N), 0, 0.0),
+        },
+        r"column\(s\) \[1\]",
+    ),
+    "X_val alone": (lambda d: {"X_val": d.X_new}, "X_val and y_val must be given together"),
+    "y_val alone": (lambda d: {"y_val": d.y_new}, "X_val and y_val must be given together"),
+    "sample_weight_val alone": (lambda d: {"sample_weight_val": np.ones(25)}, "sample_weight_val"),
+    "2-D y_val for 1-D y": (
+        lambda d: {"X_val": d.X, "y_val": d.Y},
+        r"y_val has shape \(60, 2\).*numbers of outputs differ",
+    ),
+    "1-D y_val for 2-D y": (
+        lambda d: {"y": d.Y, "X_val": d.X_new, "y_val": d.y_new},
+        r"y_val has shape \(25,\).*numbers of outputs differ",
+    ),
+    "NaN in X_val": (
+        lambda d: {"X_val": _with(d.X_new, (0, 0), np.nan), "y_val": d.y_new},
+        "X_val contains NaN",
+    ),
+    "NaN in y_val": (
+        lambda d: {"X_val": d.X_new, "y_val": _with(d.y_new, 0, np.nan)},
+        "y_val contains NaN",
+    ),
+    "fewer columns in X_val": (
+        lambda d: {"X_val": d.X_new[:, :2], "y_val": d.y_new},
+        "X.* has 2 features.*expecting 3",
+    ),
+    "short y_val": (
+        lambda d: {"X_val": d.X_new, "y_val": d.y_new[:-1]},
+        r"inconsistent numbers of samples: \[25, 24\]",
+    ),
+    "short validation weights": (
+        lambda d: {"X_val": d.X_new, "y_val": d.y_new, "sample_weight_val": np.ones(3)},
+        r"sample_weight_val.*\(3,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), BAD_FIT_ARGUMENTS.values(), ids=BAD_FIT_ARGUMENTS.keys()
+)
+def test_fit_refuses(make: Any, data: Data, arguments: Any, message: str) -> None:
+    model = make(max_iter=1)
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(**{"X": data.X, "y": data.y, **arguments(data)})
+    with pytest.raises(NotFittedError):
+        model.predict(data.X)
+
+
+BAD_PARAMETERS: dict[str, list[Any]] = {
+    "kernel": ["matern", "", 1.5, None, gpytorch.kernels.RBFKernel],
+    "n_inducing": [0, -1, 2.5, "10", None],
+    "n_inducing_mean": [0, 2.5, None],
+    "covariance": ["dense", "", None, 1],
+    "beta_reg": [-0.1, np.nan, "1", None],
+    "n_latents": [0, -1, 1.5, "1"],
+    "max_iter": [0, -5, 1.5, "many", None],
+    "batch_size": [0, -1, 10.5, None],
+    "learning_rate_init": [0.0, -0.1, np.nan, "fast", None],
+    "early_stopping": ["yes", None, 2],
+    "validation_fraction": [0.0, 1.0, -0.1, 2, np.nan, None],
+    "n_iter_no_change": [0, 1.5, None],
+    "tol": [-1e-4, np.nan, None],
+    "n_restarts": [0, 1.5, None],
+    "normalize_X": ["yes", None],
+    "normalize_y": ["yes", None],
+    "noise_floor": [0.0, -1e-6, np.nan, None],
+    "jitter": [0.0, -1e-6, np.nan, None],
+    "warm_start": ["yes", None],
+    "dtype": ["float16", "double", np.float32, None],
+    "device": ["abacus", 0, None],
+    "verbose": [-1, "loud", 1.5],
+    "random_state": [-1, "seed", 0.5],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in BAD_PARAMETERS.items() for value in values],
+)
+def test_constructor_parameters_are_validated_by_fit(name: str, value: Any, data: Data) -> None:
+    cases = {case.cls: case for case in REGRESSORS if name in case.cls().get_params()}
+    assert cases
+    for case in cases.values():
+        model = case.make(**{"max_iter": 1, name: value})
+        for method in (model.fit, model.partial_fit):
+            with pytest.raises((ValueError, TypeError), match=f"\\b{name}\\b"):
+                method(data.X, data.y)
+
+
+def test_every_constructor_parameter_has_a_bad_value() -> None:
+    names = {name for case in REGRESSORS for name in case.cls().get_params(deep=False)}
+    assert names == set(BAD_PARAMETERS)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_numbers_are_no_parameters(make: Any, data: Data, value: float) -> None:
+    for name in ("beta_reg", "learning_rate_init", "tol", "noise_floor", "jitter"):
+        with pytest.raises(ValueError, match=f"\\b{name}\\b"):
+            make(**{"max_iter": 1, name: value}).fit(data.X, data.y)
+
+
+def test_a_kernel_for_another_number_of_inputs(make: Any, data: Data) -> None:
+    kernel = gpytorch.kernels.RBFKernel(ard_num_dims=D - 1)
+    with pytest.raises(ValueError, match=r"kernel.*ard_num_dims"):
+        make(kernel=kernel).fit(data.X, data.y)
+
+
+@pytest.mark.parametrize(("target", "n_latents"), [("Y", 3), ("y", 2)])
+def test_more_latents_than_outputs(make: Any, data: Data, target: str, n_latents: int) -> None:
+    with pytest.raises(ValueError, match=f"n_latents={n_latents} exceeds"):
+        make(n_latents=n_latents).fit(data.X, getattr(data, target))
+
+
+def test_too_few_rows_for_early_stopping(make: Any, data: Data) -> None:
+    model = make(early_stopping=True)
+    with pytest.raises(ValueError, match="early_stopping=True needs at least 2 rows"):
+        model.fit(data.X[:1], data.y[:1])
+    model.set_params(validation_fraction=0.99)
+    with pytest.raises(ValueError, match="validation_fraction"):
+        model.fit(data.X[:3], data.y[:3])
+
+
+def test_an_output_observed_only_among_the_rows_held_out(make: Any, data: Data) -> None:
+    """No split leaves something to learn the column from and something to judge it by."""
+    Y = _with(data.Y, (slice(1, None), 1), np.nan)
+    model = make(early_stopping=True, validation_fraction=0.9, max_iter=2)
+    with pytest.raises(ValueError, match=r"early_stopping|column\(s\) \[1\]"):
+        model.fit(data.X, Y)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["predict", "predict_dist", "predict_proba", "predict_latent", "sample_y", "predict_interval"],
+)
+def test_prediction_refuses(make: Any, data: Data, method: str) -> None:
+    model = make(max_iter=1).fit(data.X, data.y)
+    predict = getattr(model, method)
+    bad = [
+        (data.X[:, :2], "X has 2 features, but .* is expecting 3"),
+        (_with(data.X, (0, 0), np.nan), "X contains NaN"),
+        (_with(data.X, (0, 0), np.inf), "X contains infinity"),
+        (data.X[0], "Reshape your data"),
+        (data.X[None], "Found array with dim 3"),
+        (data.X[:0], r"0 sample\(s\)"),
+        (sparse.csr_array(data.X), "Sparse data was passed for X"),
+        (data.X + 1j, "Complex data not supported"),
+        ([["a", "b", "c"]], "could not convert string to float"),
+    ]
+    for X, message in bad:
+        with pytest.raises((ValueError, TypeError), match=message):
+            predict(X)
+
+
+def test_arguments_of_predictions_are_checked(make: Any, data: Data) -> None:
+    model = make(max_iter=1).fit(data.X, data.y)
+    for q in (1.5, -0.1, np.nan, [[0.5]]):
+        with pytest.raises(ValueError, match=r"\bq must"):
+            model.predict_quantiles(data.X, q)
+    for coverage in (1.5, -0.1, np.nan, [0.5]):
+        with pytest.raises(ValueError, match="coverage must"):
+            model.predict_interval(data.X, coverage)
+    for n_samples in (-1, 2.5, "many"):
+        with pytest.raises(ValueError, match="size must be a non-negative integer"):
+            model.sample_y(data.X, n_samples)
+    with pytest.raises(RuntimeError, match="At most one of return_std or return_cov"):
+        model.predict(data.X, return_std=True, return_cov=True)
+
+
+@pytest.mark.parametrize("resume", ["partial_fit", "warm_start"])
+@pytest.mark.parametrize(("first", "second"), [("y", "Y"), ("Y", "y")])
+def test_resumed_training_refuses_other_outputs(
+    make: Any, data: Data, resume: str, first: str, second: str
+) -> None:
+    model = make(max_iter=1, warm_start=resume == "warm_start").fit(data.X, getattr(data, first))
+    again = model.fit if resume == "warm_start" else model.partial_fit
+    with pytest.raises(ValueError, match="outputs"):
+        again(data.X, getattr(data, second))
+
+
+@pytest.mark.parametrize("resume", ["partial_fit", "warm_start"])
+def test_resumed_training_refuses_other_inputs(make: Any, data: Data, resume: str) -> None:
+    model = make(max_iter=1, warm_start=resume == "warm_start").fit(data.X, data.y)
+    again = model.fit if resume == "warm_start" else model.partial_fit
+    with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3"):
+        again(data.X[:, :2], data.y)
+    np.testing.assert_array_equal(
+        model.predict(data.X_new), make(max_iter=1).fit(data.X, data.y).predict(data.X_new)
+    )
+
+
+def test_partial_fit_refuses(make: Any, data: Data) -> None:
+    with pytest.raises(ValueError, match="early_stopping"):
+        make(early_stopping=True).partial_fit(data.X, data.y)
+    for n_total in (0, -5, np.nan, np.inf, "all"):
+        with pytest.raises((ValueError, TypeError), match="n_total"):
+            make().partial_fit(data.X, data.y, n_total=n_total)
+    with pytest.raises(ValueError, match="y contains NaN in 1 of 60 rows"):
+        make().partial_fit(data.X, _with(data.y, 0, np.nan))
