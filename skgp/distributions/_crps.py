@@ -12,6 +12,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import erf, sici
 
 from skgp.distributions._chunks import WORK_ELEMENTS, blocks, chunks_by_cost
+from skgp.distributions._density import SMALLEST_STD
 from skgp.distributions._typing import FloatArray, IntArray
 
 # Standard deviations beyond which a normal tail (5e-13) is dropped.
@@ -24,7 +25,7 @@ _PAIR_COST = 8
 
 def crps(y: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """CRPS of each cell at its own observation `y`, shape (B,)."""
-    weights = np.exp(log_w)
+    weights, std = np.exp(log_w), np.maximum(std, SMALLEST_STD)
     misfit = np.sum(weights * _mean_abs(y[:, None] - mean, std * std), axis=1)
     return np.asarray(misfit - 0.5 * mean_abs_difference(weights, mean, std))
 

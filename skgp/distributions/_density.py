@@ -13,6 +13,8 @@ from skgp.distributions._chunks import blocks
 from skgp.distributions._typing import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+# The square of a much smaller standard deviation underflows; treated as this one instead.
+SMALLEST_STD = 1e-150
 
 
 def logsumexp(a: FloatArray) -> FloatArray:

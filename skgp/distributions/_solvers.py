@@ -4,7 +4,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from skgp.distributions._chunks import row_chunks
-from skgp.distributions._density import cdf, log_terms, logpdf, logpdf_at_nodes, logsumexp
+from skgp.distributions._density import (
+    SMALLEST_STD,
+    cdf,
+    log_terms,
+    logpdf,
+    logpdf_at_nodes,
+    logsumexp,
+)
 from skgp.distributions._typing import FloatArray
 
 _MAX_ITER = 400
@@ -66,6 +73,7 @@ def mode(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     if n_components == 1:
         return mean[:, 0].copy()
     n_starts = min(n_components, _MAX_STARTS)
+    std = np.maximum(std, SMALLEST_STD)
     out = np.empty(n_cells)
     for rows in row_chunks(n_cells, n_starts * n_components):
         part = log_w[rows], mean[rows], std[rows]

@@ -1,145 +1,123 @@
-"""Initial values against the exact GP and the optimal q(u)."""
+"""Initial values from the collapsed bound, against dense algebra and the uncollapsed bound."""
+
+import math
 
 import numpy as np
 import pytest
 import torch
-from oracles import exact
-from oracles.models import (
-    COVARIANCES,
-    dense_bases,
-    dense_gps,
-    normal,
-    random_decoupled,
-    random_layer,
-    to_array,
-)
-from oracles.sparse import DenseGP, kl_normal, nystrom, optimal_posterior, prior_covariance
+from scipy.stats import multivariate_normal
 
 from skgp.core.initialisation import collapsed_bound, start_hyperparameters, start_posterior
+from skgp.core.kernels import Stationary
 from skgp.core.layers import DecoupledGP, SparseGP
-from skgp.core.variational import Covariance, make_posterior
+from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.nodes import trivial
+from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.stack import GPStack
+from skgp.core.variational import DeltaPosterior, DiagonalPosterior, FullPosterior
 
-REPEATS = torch.tensor([1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 2.0], dtype=torch.float64)
+JITTER = 1e-8
 
 
-def centred(layer: SparseGP | DecoupledGP) -> None:
+@pytest.fixture
+def problem(rng):
+    """Kernel, inducing inputs, rows, targets of two GPs and integer weights."""
+    x = torch.from_numpy(rng.uniform(-2, 2, (12, 2)))
+    y = torch.stack([torch.sin(2 * x[:, 0]), x[:, 1] ** 2]) + 0.1 * torch.from_numpy(
+        rng.standard_normal((2, 12))
+    )
+    kernel = Stationary("matern52", 2, 2, 1.3).double()
     with torch.no_grad():
-        layer.mean.zero_()
+        kernel.log_variance.copy_(torch.tensor([0.4, -0.3]))
+    Z = torch.from_numpy(rng.uniform(-2, 2, (2, 5, 2)))
+    weight = torch.from_numpy(rng.integers(1, 4, 12).astype(float))
+    return kernel, Z, x, y, weight
 
 
-def whitened_optimum(
-    gp: DenseGP, X: np.ndarray, y: np.ndarray, noise: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Optimal q(v), v = L^-1 u, from that of u."""
-    m, S = optimal_posterior(gp, X, y, noise)
-    L_inv = np.linalg.inv(np.linalg.cholesky(prior_covariance(gp)))
-    return L_inv @ m, L_inv @ S @ L_inv.T
+def dense_bound(kernel, Z, x, y, noise_var):
+    """log N(y; 0, Qff + noise) - tr(Kff - Qff) / (2 noise), GP by GP."""
+    bounds = []
+    for w in range(len(y)):
+        variance = kernel.variance[w].item()
+        K = variance * kernel.Kuu(Z)[w].detach().numpy()
+        K += JITTER * variance * np.eye(len(K))
+        Kuf = variance * kernel.Kuf(Z, x)[w].detach().numpy()
+        Q = Kuf.T @ np.linalg.solve(K, Kuf)
+        density = multivariate_normal(cov=Q + noise_var[w].item() * np.eye(len(Q)))
+        trace = variance * len(Q) - np.trace(Q)
+        bounds.append(density.logpdf(y[w].numpy()) - 0.5 * trace / noise_var[w].item())
+    return np.array(bounds)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_collapsed_bound_against_dense_algebra(rng: np.random.Generator, weighted: bool) -> None:
-    """log N(y; 0, Qff + s2 I) - tr(Kff - Qff) / (2 s2), where a row of weight k stands k times."""
-    layer = random_layer(rng, name="matern32")
-    centred(layer)
-    x, y = normal(rng, 7, 3), normal(rng, 2, 7)
-    noise = torch.tensor([0.2, 0.5], dtype=torch.float64)
-    weight = REPEATS if weighted else torch.ones(7, dtype=torch.float64)
-    bound = collapsed_bound(layer.kernel, layer.Z, x, y, weight, noise, layer.jitter)
-    repeats = weight.int().numpy()
-    X = np.repeat(to_array(x), repeats, axis=0)
-    for w, gp in enumerate(dense_gps(layer)):
-        s2 = noise[w].item()
-        Q = nystrom(gp, X)
-        expected = exact.log_marginal_likelihood(Q, np.repeat(to_array(y[w]), repeats), s2)
-        expected -= 0.5 * np.trace(gp.k(X, X) - Q) / s2
-        np.testing.assert_allclose(bound[w].item(), expected, rtol=1e-9)
+def test_collapsed_bound_equals_dense_algebra(problem):
+    kernel, Z, x, y, _ = problem
+    noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
+    bound = collapsed_bound(kernel, Z, x, y, torch.ones(12).double(), noise_var, JITTER)
+    np.testing.assert_allclose(
+        bound.detach(), dense_bound(kernel, Z, x, y, noise_var), rtol=1e-9
+    )
 
 
-def test_collapsed_bound_at_the_data_is_the_log_marginal_likelihood(
-    rng: np.random.Generator,
-) -> None:
-    layer = random_layer(rng, name="matern32", n_gps=1, n_inducing=8, jitter=1e-13)
-    centred(layer)
-    x, y = layer.Z[0].detach(), normal(rng, 1, 8)
-    noise, weight = torch.tensor([0.2]).double(), torch.ones(8).double()
-    bound = collapsed_bound(layer.kernel, layer.Z, x, y, weight, noise, layer.jitter)
-    (gp,) = dense_gps(layer)
-    K = gp.k(to_array(x), to_array(x))
-    expected = exact.log_marginal_likelihood(K, to_array(y[0]), noise.item())
-    np.testing.assert_allclose(bound.item(), expected, rtol=0, atol=1e-8)
+def test_collapsed_bound_counts_a_row_as_often_as_its_weight(problem):
+    kernel, Z, x, y, weight = problem
+    noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
+    rows = torch.repeat_interleave(torch.arange(12), weight.long())
+    bound = collapsed_bound(kernel, Z, x, y, weight, noise_var, JITTER)
+    expected = dense_bound(kernel, Z, x[rows], y[:, rows], noise_var)
+    np.testing.assert_allclose(bound.detach(), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [*COVARIANCES, "decoupled"])
-def test_posterior_starts_at_the_optimum_of_its_mean(
-    rng: np.random.Generator, kind: Covariance
-) -> None:
-    """A subsample of weight 11 for 33 rows: its noise counts for a third."""
-    layer: SparseGP | DecoupledGP
-    layer = random_decoupled(rng) if kind == "decoupled" else random_layer(rng, kind)
-    centred(layer)
-    x, y = normal(rng, 7, 3), normal(rng, 2, 7)
-    noise = torch.tensor([0.2, 0.5], dtype=torch.float64)
-    before = None if kind == "delta" else to_array(layer.posterior.sqrt())
-    start_posterior(layer, x, y, REPEATS, noise, 33.0)
-    if isinstance(layer, DecoupledGP):
-        gps, mu = dense_bases(layer)[0], layer.mean_posterior.mu
-    else:
-        gps, mu = dense_gps(layer), layer.posterior.mu
-    for w, gp in enumerate(gps):
-        s2 = noise[w].item() / 3.0 / to_array(REPEATS)
-        m, S = whitened_optimum(gp, to_array(x), to_array(y[w]), s2)
-        np.testing.assert_allclose(to_array(mu[w]), m, rtol=0, atol=1e-8)
-        if kind == "full":
-            root = to_array(layer.posterior.sqrt()[w])
-            np.testing.assert_allclose(root @ root.T, S, rtol=0, atol=1e-8)
-        if kind == "diagonal":
-            precision = np.diag(np.linalg.inv(S))
-            scale = to_array(layer.posterior.sqrt()[w])
-            np.testing.assert_allclose(scale**-2, precision, rtol=1e-7)
-    if isinstance(layer, DecoupledGP):
-        np.testing.assert_array_equal(to_array(layer.posterior.sqrt()), before)
-        np.testing.assert_array_equal(to_array(layer.posterior.mu), 0.0)
+def test_posterior_starts_where_the_evidence_bound_equals_the_collapsed_one(problem):
+    """A subsample in which every row stands for `weight` rows of the table."""
+    kernel, Z, x, y, weight = problem
+    noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
+    layer = SparseGP(kernel, Z, FullPosterior(torch.zeros(2, 5).double(), 0.3), JITTER).double()
+    n_data = float(weight.sum())
+    start_posterior(layer, x, y, weight / 2.0, noise_var, n_data)
+    likelihood = Gaussian(2, 0.1, 1e-9).double()
+    likelihood.start(noise_var)
+    batch = Batch(x, Targets(y.mT, None), weight * 12 / n_data)
+    value = loss(
+        ELBO, GPStack([layer]), likelihood, trivial(x), batch, beta_reg=1.0, n_data=n_data
+    )
+    bound = collapsed_bound(kernel, Z, x, y, weight, noise_var, JITTER).sum()
+    assert value.item() == pytest.approx(-bound.item() / n_data, rel=1e-7)
 
 
-def test_diagonal_start_is_the_closest_diagonal_normal(rng: np.random.Generator) -> None:
-    """KL(q || N(H^-1 b, H^-1)) grows in every direction away from the start."""
-    B = normal(rng, 4, 4)
-    H, b = B @ B.mT + torch.eye(4), normal(rng, 4)
-    posterior = make_posterior("diagonal", torch.zeros(1, 4, dtype=torch.float64), 1.0)
-    posterior.start(b.unsqueeze(0), H.unsqueeze(0))
-    S0 = np.linalg.inv(H.numpy())
+def test_decoupled_mean_starts_at_the_mean_of_the_sparse_posterior(problem):
+    kernel, Z, x, y, weight = problem
+    noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
+    zeros = torch.zeros(2, 5).double()
+    sparse = SparseGP(kernel, Z, FullPosterior(zeros.clone(), 0.3), JITTER)
+    decoupled = DecoupledGP(
+        kernel,
+        Z.clone(),
+        Z[:, :2].clone(),
+        DeltaPosterior(zeros.clone()),
+        DiagonalPosterior(zeros[:, :2].clone(), 0.3),
+        JITTER,
+    )
+    means = []
+    for layer in (sparse, decoupled):
+        start_posterior(layer, x, y, weight, noise_var, float(weight.sum()))
+        means.append(layer.moments(x.unsqueeze(0), layer.factors()).f_mean.detach())
+    np.testing.assert_allclose(means[1], means[0], rtol=1e-6, atol=1e-8)
+    assert (decoupled.posterior.mu == 0).all()
 
-    def divergence(m: np.ndarray, scale: np.ndarray) -> float:
-        return kl_normal(m, np.diag(scale**2), S0 @ b.numpy(), S0)
 
-    m, scale = to_array(posterior.mu[0]), to_array(posterior.sqrt()[0])
-    least = divergence(m, scale)
-    for i in range(4):
-        for step in (1e-3, -1e-3):
-            unit = step * np.eye(4)[i]
-            assert divergence(m + unit, scale) > least
-            assert divergence(m, scale * np.exp(unit)) > least
+def test_hyperparameters_start_where_the_bound_is_higher_and_the_noise_right(rng):
+    x = torch.from_numpy(rng.uniform(-3, 3, (400, 2)))
+    y = (torch.sin(2 * x[:, 0]) + 0.2 * torch.from_numpy(rng.standard_normal(400))).unsqueeze(0)
+    kernel = Stationary("rbf", 1, 2, math.sqrt(2)).double()
+    layer = SparseGP(kernel, x[None, :40].clone(), DeltaPosterior(torch.zeros(1, 40)), 1e-6)
+    weight = torch.ones(400).double()
 
+    def bound(noise_var):
+        return collapsed_bound(kernel, layer.Z, x, y, weight, noise_var, 1e-6).item()
 
-def test_hyper_parameters_climb_the_bound_and_nothing_else_moves(
-    rng: np.random.Generator,
-) -> None:
-    layer = random_layer(rng, n_gps=1, n_features=1, n_inducing=8)
-    centred(layer)
-    x = torch.linspace(-2.0, 2.0, 30, dtype=torch.float64).unsqueeze(-1)
-    y = torch.sin(2.0 * x).mT + 0.1 * normal(rng, 1, 30)
-    weight = torch.ones(30, dtype=torch.float64)
-    frozen = {
-        name: to_array(p) for name, p in layer.named_parameters() if not name.startswith("kernel.")
-    }
-
-    def bound(noise: torch.Tensor) -> float:
-        with torch.no_grad():
-            return collapsed_bound(layer.kernel, layer.Z, x, y, weight, noise, layer.jitter).item()
-
-    before = bound(torch.tensor([0.5], dtype=torch.float64))
-    noise = start_hyperparameters(layer, x, y, weight, 0.5)
-    assert bound(noise) > before + 10.0
-    assert 0.001 < noise.item() < 0.1
-    for name, value in frozen.items():
-        np.testing.assert_array_equal(to_array(layer.get_parameter(name)), value)
+    before = bound(torch.tensor([0.135]).double())
+    noise_var = start_hyperparameters(layer, x, y, weight, 0.135)
+    assert bound(noise_var) > before + 50.0
+    assert noise_var.sqrt().item() == pytest.approx(0.2, rel=0.15)
+    # The second input does not matter, and its lengthscale says so.
+    assert kernel.lengthscale[0, 1] > 3 * kernel.lengthscale[0, 0]

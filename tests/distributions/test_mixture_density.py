@@ -184,11 +184,11 @@ def test_samples_never_come_from_a_component_of_weight_zero():
 
 
 def test_rounding_never_draws_a_component_of_weight_zero():
-    # Weights of 1 / 7 add up to less than the largest number that is drawn.
-    log_w = np.append(np.full(7, -np.log(7)), -np.inf)[None]
-    mean = np.append(np.zeros(7), 100.0)[None, :, None]
+    # Weights of 1 / 70 add up to less than the largest number that is drawn.
+    log_w = np.append(np.full(70, -np.log(70)), -np.inf)[None]
+    mean = np.append(np.zeros(70), 100.0)[None, :, None]
     sample, largest = np.zeros((1, 1, 1)), np.array([[np.nextafter(1.0, 0.0)]])
-    transform_noise(sample, largest, log_w, mean, np.ones((1, 8, 1)), None)
+    transform_noise(sample, largest, log_w, mean, np.ones((1, 71, 1)), None)
     assert sample.item() == 0.0
 
 
@@ -252,6 +252,20 @@ def test_every_method_is_equivariant_in_the_units(mixture, scale):
     np.testing.assert_allclose(moved.crps(at), scale * mixture.crps(y), rtol=1e-9)
     np.testing.assert_allclose(moved.cdf(at), mixture.cdf(y), rtol=1e-9)
     np.testing.assert_allclose(moved.entropy(), mixture.entropy() + np.log(scale), atol=1e-8)
+
+
+def test_a_vanishing_standard_deviation():
+    dist = NormalMixture([0.0, 0.0], [[0.0, 1.0]], [[1e-200, 1.0]])
+    # The limit is a point mass at zero: E|X - y| - E|X - X'| / 2 by its moments.
+    between = stats.foldnorm(1.0).mean()
+    expected = 0.5 * between - 0.5 * (0.5 * between + 0.25 * 2 / np.sqrt(np.pi))
+    np.testing.assert_allclose(dist.crps(0.0), [expected], rtol=1e-12)
+    assert dist.mode().tolist() == [0.0]
+    np.testing.assert_allclose(dist.mean(), [0.5])
+    np.testing.assert_allclose(dist.var(), [0.75])
+    np.testing.assert_allclose(dist.cdf(dist.ppf([0.1, 0.45, 0.9])[0, [2]]), [0.9])
+    assert np.isfinite(dist.entropy()).all()
+    assert np.isfinite(dist.logpdf(0.0)).all()
 
 
 def test_a_component_of_weight_zero_changes_nothing(make):
