@@ -1,6 +1,6 @@
 """Rerun a paper's table from its protocol file and print ours beside the published numbers.
 
-    python -m benchmarks.tables dspp2020 --data DIR [--datasets elevators ...] [--methods PPGPR]
+    python -m benchmarks.tables dspp2020 --data DIR [--datasets elevators ...] [--n-jobs 2]
 
 Each finished fit is one line of benchmarks/results/<protocol>.jsonl; a run that was killed goes on
 where it stopped, because a fit whose line is there (same set, method, split and parameters) is not
@@ -9,6 +9,7 @@ run again. `--show` prints the table from that file alone.
 
 import argparse
 import csv
+import itertools
 import json
 import time
 import tomllib
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from joblib import Parallel, delayed
 
 import skgp
 from skgp import scoring
@@ -68,6 +71,7 @@ def run_fit(path: Path, protocol: dict[str, Any], method: str, split: int) -> di
         "coverage90": scoring.coverage(y_test, dist, coverage=0.9),
         "noise_variance": estimator.noise_variance_,
         "seconds": round(fit_seconds, 1),
+        "threads": torch.get_num_threads(),
         "n_iter": estimator.n_iter_,
         "n_train": len(X),
         "version": skgp.__version__,
@@ -82,10 +86,10 @@ def read_results(file: Path) -> list[dict[str, Any]]:
 
 
 def is_done(
-    results: list[dict[str, Any]], dataset: str, method: str, split: int, params: dict[str, Any]
+    results: list[dict[str, Any]], protocol: dict[str, Any], dataset: str, method: str, split: int
 ) -> bool:
     """Whether a fit's line is in the results."""
-    wanted = (dataset, method, split, params)
+    wanted = (dataset, method, split, protocol["methods"][method]["params"])
     return any((r["dataset"], r["method"], r["split"], r["params"]) == wanted for r in results)
 
 
@@ -132,6 +136,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+")
     parser.add_argument("--methods", nargs="+")
     parser.add_argument("--splits", type=int, help="number of splits, the protocol's if absent")
+    parser.add_argument("--n-jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--show", action="store_true", help="print the table, fit nothing")
     arguments = parser.parse_args()
     protocol = load_protocol(arguments.protocol)
@@ -139,17 +144,24 @@ def main() -> None:
     if not arguments.show:
         if arguments.data is None:
             parser.error("--data DIR is needed to run fits")
-        for split in range(arguments.splits or protocol["n_splits"]):
-            for dataset in arguments.datasets or protocol["datasets"]:
-                for method in arguments.methods or protocol["methods"]:
-                    params = protocol["methods"][method]["params"]
-                    if is_done(read_results(file), dataset, method, split, params):
-                        continue
-                    path = arguments.data / protocol["folder"] / f"{dataset}.npz"
-                    row = run_fit(path, protocol, method, split)
-                    with open(file, "a") as out:
-                        out.write(json.dumps(row) + "\n")
-                    print(json.dumps(row), flush=True)
+        fits = itertools.product(
+            range(arguments.splits or protocol["n_splits"]),
+            arguments.datasets or protocol["datasets"],
+            arguments.methods or protocol["methods"],
+        )
+        results = read_results(file)
+        missing = [
+            delayed(run_fit)(
+                arguments.data / protocol["folder"] / f"{dataset}.npz", protocol, method, split
+            )
+            for split, dataset, method in fits
+            if not is_done(results, protocol, dataset, method, split)
+        ]
+        rows = Parallel(n_jobs=arguments.n_jobs, return_as="generator_unordered")(missing)
+        for row in rows:
+            with open(file, "a") as out:
+                out.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
     print(render(protocol, read_results(file)))
 
 

@@ -25,12 +25,12 @@ from skgp.distributions import NormalMixture
 from skgp.estimators._distribution_regressor import DistributionRegressor
 from skgp.estimators._model import Model, Setup
 from skgp.estimators._table import Array, Scale, Table
-from skgp.estimators._validation import check_rows
+from skgp.estimators._validation import check_rows, check_same_outputs
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
-_AUTO_EPOCHS = 40  # max_iter="auto": fewer for a long table, more for a short one
+_AUTO_EPOCHS = 100  # max_iter="auto": fewer for a long table, more for a short one
 _MIN_AUTO_EPOCHS = 3
 _MAX_AUTO_STEPS = 10_000
 _MIN_AUTO_STEPS = 500
@@ -63,6 +63,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
     verbose: int
     random_state: Any
 
+    _output_shape: tuple[int, ...]  # (P,), empty for a one-dimensional y
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -135,16 +136,14 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         """
         self._validate_params()
         rows = check_rows(self, X, y, sample_weight, reset=not self._continues())
+        if self._continues():
+            check_same_outputs("y", rows[1], self._output_shape)
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together")
         held_out = None
         if X_val is not None:
             held_out = check_rows(self, X_val, y_val, sample_weight_val, reset=False)
-            if held_out[1].shape[1:] != rows[1].shape[1:]:
-                raise ValueError(
-                    f"y_val has shape {held_out[1].shape}, y has shape {rows[1].shape}: their "
-                    "numbers of outputs differ"
-                )
+            check_same_outputs("y_val", held_out[1], rows[1].shape[1:])
         rng = check_random_state(self.random_state)
         if held_out is None and self.early_stopping:
             rows, held_out = _split(rows, self.validation_fraction, rng)
@@ -195,6 +194,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
                 stacklevel=2,
             )
         self._set(self._fitted_attributes(model, history, rows[1]))
+        self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         return self
 
@@ -230,6 +230,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             raise ValueError("partial_fit does not support early_stopping=True")
         going_on = hasattr(self, "model_")
         X, Y, weight = check_rows(self, X, y, sample_weight, reset=not going_on)
+        if going_on:
+            check_same_outputs("y", Y, self._output_shape)
         rng = check_random_state(self.random_state)
         table = self._table(X, Y, weight, like=self._scales() if going_on else None)
         model = self._copy_of_model() if going_on else self._models(table, rng)[0]
@@ -292,7 +294,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         """Variance of the observation noise in squared units of y: a float or an array (P,)."""
         model = self._fitted_model()
         variance = model.likelihood.noise_var.detach().cpu().numpy() * model.y_scale.unit**2
-        return float(variance[0]) if self._one_dimensional_y else variance
+        return float(variance[0]) if not self._output_shape else variance
 
     @property
     def lengthscales_(self) -> Array:
@@ -319,7 +321,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         return model
 
     def _squeeze(self, values: Array) -> Array:
-        return values[0] if self._one_dimensional_y else values
+        return values if self._output_shape else values[0]
 
     def _like(self) -> torch.Tensor:
         return torch.empty((), dtype=getattr(torch, self.dtype), device=self.device)
@@ -405,7 +407,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             "loss_curve_": list(history.loss_curve),
             "validation_scores_": list(scores) if scores else None,
             "best_validation_score_": max(scores) if scores else None,
-            "_one_dimensional_y": y.ndim == 1,
+            "_output_shape": y.shape[1:],
             "_optimizer_state": None,
         }
 
@@ -429,7 +431,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         mean, std = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         factors_of_cov = [part[2] for part in parts if part[2] is not None]
         scale_tril = np.concatenate(factors_of_cov) if factors_of_cov else None
-        if self._one_dimensional_y:
+        if not self._output_shape:
             mean, std = mean[..., 0], std[..., 0]
             offset, unit = model.y_scale.offset[0], model.y_scale.unit[0]
         else:

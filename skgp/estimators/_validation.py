@@ -69,3 +69,25 @@ def check_rows(
     if kept.all():
         return X, y, weight
     return X[kept], y[kept], weight[kept]
+
+
+def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
+    """Refuse targets whose outputs are not those that the model has.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    y : array of shape (n,) or (n, P)
+    output_shape : tuple
+        (P,), or () for one-dimensional targets.
+
+    Raises
+    ------
+    ValueError
+    """
+    if y.shape[1:] != output_shape:
+        expected = ", ".join(["n", *map(str, output_shape)])
+        raise ValueError(
+            f"{name} has shape {y.shape}, but the model's outputs need the shape ({expected})"
+        )

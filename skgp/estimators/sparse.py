@@ -103,7 +103,7 @@ class SVGPRegressor(_SparseRegressor):
         Number W of latent functions of a two-dimensional y, which the linear model of
         coregionalisation mixes into P outputs; P if None.
     max_iter : int or "auto", default="auto"
-        Epochs. "auto": 40, but no more than make 10,000 steps (and at least 3), and enough for 500
+        Epochs. "auto": 100, but no more than make 10,000 steps (and at least 3), and enough for 500
         steps.
     batch_size : int, default=1000
         Rows per step. A table of no more rows is trained as a whole, without random order.
@@ -273,7 +273,7 @@ class PPGPRRegressor(_SparseRegressor):
         Number W of latent functions of a two-dimensional y, which the linear model of
         coregionalisation mixes into P outputs; P if None.
     max_iter : int or "auto", default="auto"
-        Epochs. "auto": 40, but no more than make 10,000 steps (and at least 3), and enough for 500
+        Epochs. "auto": 100, but no more than make 10,000 steps (and at least 3), and enough for 500
         steps.
     batch_size : int, default=1000
         Rows per step. A table of no more rows is trained as a whole, without random order.

@@ -75,7 +75,8 @@ def reference(case: Case, data: Data) -> tuple[Any, Any]:
 
 def assert_equal_predictions(actual: Any, desired: Any) -> None:
     for a, b in zip(actual, desired, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9)
+        # Another memory layout is another order of summation, whose rounding training amplifies.
+        np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 @pytest.mark.parametrize("container", X_CONTAINERS.values(), ids=X_CONTAINERS.keys())

@@ -1,0 +1,381 @@
+"""Training that goes on, stops early, starts several times or is interrupted."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_cases import REGRESSORS, Case, Data, make_data
+
+from skgp.core.training import Trainer
+from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
+from skgp.scoring import crps, nll
+
+
+@pytest.fixture
+def held_out() -> Data:
+    return make_data(n=60, n_new=60, seed=3)
+
+
+# ---------------------------------------------------------------- warm start
+
+
+def test_warm_start_goes_on(make: Any, data: Data) -> None:
+    model = make(warm_start=True, max_iter=30).fit(data.X, data.y)
+    curve = model.loss_curve_
+    model.set_params(max_iter=5).fit(data.X, data.y)
+    assert model.n_iter_ == 5
+    cold = make(max_iter=5).fit(data.X, data.y)
+    drop = curve[0] - curve[-1]
+    assert abs(model.loss_curve_[0] - curve[-1]) < 0.1 * drop
+    assert cold.loss_curve_[0] == pytest.approx(curve[0], abs=0.2 * drop)
+
+
+def test_warm_start_keeps_scales_and_inducing_inputs(make: Any, data: Data) -> None:
+    """A step of no length leaves the predictions, even on other rows."""
+    model = make(warm_start=True).fit(data.X, data.y)
+    before = model.predict(data.X_new, return_std=True)
+    model.set_params(learning_rate_init=1e-12, max_iter=1)
+    model.fit(data.X_new * 2.0 + 7.0, data.y_new * 3.0 - 50.0)
+    for a, b in zip(model.predict(data.X_new, return_std=True), before, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_warm_start_does_not_change_the_first_fit(make: Any, data: Data) -> None:
+    warm = make(warm_start=True, max_iter=5).fit(data.X, data.y)
+    cold = make(max_iter=5).fit(data.X, data.y)
+    np.testing.assert_array_equal(warm.predict(data.X_new), cold.predict(data.X_new))
+
+
+# --------------------------------------------------------------- partial fit
+
+
+def test_partial_fit_over_chunks_reaches_the_quality_of_a_fit(make: Any, data: Data) -> None:
+    whole = make(max_iter=30).fit(data.X, data.y)
+    stream = make(learning_rate_init=0.05)
+    for _ in range(15):
+        for rows in np.split(np.arange(60), 3):
+            stream.partial_fit(data.X[rows], data.y[rows], n_total=60)
+    scores = [crps(data.y_new, m.predict_dist(data.X_new)) for m in (whole, stream)]
+    assert scores[1] < 1.3 * scores[0]
+    assert stream.n_iter_ == len(stream.loss_curve_) == 45
+    assert stream.n_features_in_ == 3
+
+
+def test_partial_fit_continues_a_fit(make: Any, data: Data) -> None:
+    model = make(max_iter=30).fit(data.X, data.y)
+    score = crps(data.y_new, model.predict_dist(data.X_new))
+    before = model.predict(data.X_new)
+    last = model.loss_curve_[-1]
+    model.set_params(learning_rate_init=0.01).partial_fit(data.X, data.y)
+    assert model.n_iter_ == 31
+    assert model.loss_curve_[-1] == pytest.approx(last, abs=0.1)
+    assert (model.predict(data.X_new) != before).any()
+    assert crps(data.y_new, model.predict_dist(data.X_new)) < 1.2 * score
+
+
+def test_partial_fit_after_fit_counts_the_rows_of_the_fit(make: Any, data: Data) -> None:
+    """A small chunk must not multiply the weight of the divergence."""
+    implicit, explicit = (make(max_iter=10, dtype="float64").fit(data.X, data.y) for _ in range(2))
+    implicit.partial_fit(data.X_new[:3], data.y_new[:3])
+    explicit.partial_fit(data.X_new[:3], data.y_new[:3], n_total=63)
+    assert implicit.loss_curve_ == explicit.loss_curve_
+    assert implicit.n_samples_seen_ == 63
+
+
+def test_partial_fit_counts_rows_and_weights(make: Any, data: Data) -> None:
+    model = make().partial_fit(data.X, data.y)
+    assert model.n_samples_seen_ == 60
+    model.partial_fit(data.X_new, data.y_new, np.full(25, 2.0))
+    assert model.n_samples_seen_ == 110
+
+
+def test_n_total_divides_the_divergence(make: Any, data: Data) -> None:
+    """loss = -fit + beta KL / n_total, so doubling both changes nothing."""
+    a = make(beta_reg=0.5, dtype="float64")
+    b = make(beta_reg=1.0, dtype="float64")
+    c = make(beta_reg=1.0, dtype="float64")
+    for _ in range(3):
+        a.partial_fit(data.X, data.y, n_total=100)
+        b.partial_fit(data.X, data.y, n_total=200)
+        c.partial_fit(data.X, data.y, n_total=100)
+    np.testing.assert_allclose(a.loss_curve_, b.loss_curve_, rtol=1e-9)
+    assert c.loss_curve_ != b.loss_curve_
+
+
+def test_partial_fit_keeps_the_state_of_its_optimiser(make: Any, data: Data) -> None:
+    """Two calls with a full batch are two epochs: Adam's moments go on, not anew."""
+    model = make(dtype="float64")
+    losses = [model.partial_fit(data.X, data.y, n_total=60).loss_curve_[-1] for _ in range(4)]
+    again = make(dtype="float64")
+    for _ in range(4):
+        again.partial_fit(data.X, data.y, n_total=60)
+        again._optimizer_state = None
+    assert losses[:2] == pytest.approx(again.loss_curve_[:2], rel=1e-9)
+    assert losses[3] != pytest.approx(again.loss_curve_[3], rel=1e-6)
+
+
+def test_the_first_chunk_fixes_the_scales(make: Any, data: Data) -> None:
+    model = make(learning_rate_init=1e-12).partial_fit(data.X, data.y)
+    before = model.predict(data.X_new)
+    model.partial_fit(data.X_new * 3.0, data.y_new + 1000.0)
+    np.testing.assert_allclose(model.predict(data.X_new), before, rtol=1e-6)
+
+
+def test_a_failed_partial_fit_changes_nothing(make: Any, data: Data) -> None:
+    model = make().partial_fit(data.X, data.y)
+    before = model.predict(data.X_new)
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.partial_fit(data.X, np.full(60, np.nan))
+    np.testing.assert_array_equal(model.predict(data.X_new), before)
+    assert model.n_samples_seen_ == 60
+    assert model.n_iter_ == 1
+
+
+# ------------------------------------------------------------ early stopping
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_validation_scores_are_log_densities_in_the_units_of_y(
+    make: Any, data: Data, held_out: Data, weighted: bool
+) -> None:
+    y, y_val = data.y * 1e3 + 5.0, held_out.y * 1e3 + 5.0
+    weight = np.arange(60) % 3 if weighted else None
+    model = make(max_iter=4).fit(
+        data.X, y, X_val=held_out.X, y_val=y_val, sample_weight_val=weight
+    )
+    score = -nll(y_val, model.predict_dist(held_out.X), sample_weight=weight)
+    assert len(model.validation_scores_) == 4
+    assert model.validation_scores_[-1] == pytest.approx(score, abs=1e-4)
+    assert model.best_validation_score_ == max(model.validation_scores_)
+
+
+def test_validation_rows_without_early_stopping_only_watch(
+    make: Any, data: Data, held_out: Data
+) -> None:
+    watched = make().fit(data.X, data.y, X_val=held_out.X, y_val=held_out.y)
+    alone = make().fit(data.X, data.y)
+    assert watched.n_iter_ == 20
+    np.testing.assert_array_equal(watched.predict(data.X_new), alone.predict(data.X_new))
+
+
+def _overfitting(make: Any) -> Any:
+    return make(
+        max_iter=200,
+        early_stopping=True,
+        n_iter_no_change=5,
+        beta_reg=0.0,
+        learning_rate_init=0.2,
+        n_inducing=40,
+    )
+
+
+def test_early_stopping_restores_the_best_epoch(make: Any, data: Data, held_out: Data) -> None:
+    y, y_val = data.y * 1e-3, held_out.y * 1e-3
+    model = _overfitting(make).fit(data.X, y, X_val=held_out.X, y_val=y_val)
+    scores = model.validation_scores_
+    assert model.n_iter_ == len(scores) == len(model.loss_curve_) < 200
+    assert model.best_validation_score_ == max(scores) > scores[-1]
+    score = -nll(y_val, model.predict_dist(held_out.X))
+    assert score == pytest.approx(model.best_validation_score_, abs=1e-4)
+    # It stopped five epochs after the last one that was better by tol.
+    best, last_better = -np.inf, 0
+    for epoch, value in enumerate(scores):
+        if value > best + 1e-4:
+            last_better = epoch
+        best = max(best, value)
+    assert len(scores) - 1 - last_better == 5
+
+
+def test_early_stopping_holds_out_rows_of_its_own(make: Any, data: Data) -> None:
+    params = {"early_stopping": True, "validation_fraction": 0.25, "max_iter": 6}
+    model = make(**params).fit(data.X, data.y)
+    assert len(model.validation_scores_) == model.n_iter_
+    # Outliers among a quarter of the rows would be noticed by whoever trains on them.
+    assert model.best_validation_score_ == max(model.validation_scores_)
+    whole = make(max_iter=6).fit(data.X, data.y)
+    assert not np.allclose(model.predict(data.X_new), whole.predict(data.X_new), rtol=1e-6)
+
+
+def test_the_fraction_held_out(make: Any, data: Data, monkeypatch: Any) -> None:
+    """fit scales by the training rows alone: their mean tells which rows those are."""
+    model = make(early_stopping=True, validation_fraction=0.25, max_iter=1)
+    model.set_params(learning_rate_init=1e-12, random_state=5).fit(data.X, data.y)
+    mean = model.predict(data.X_new)[0]
+    assert mean != pytest.approx(data.y.mean(), abs=1e-6)
+    sizes: list[int] = []
+    original = Trainer.__init__
+
+    def spy(self: Any, candidate: Any, rows: Any, *args: Any) -> None:
+        sizes.append(len(rows))
+        original(self, candidate, rows, *args)
+
+    monkeypatch.setattr(Trainer, "__init__", spy)
+    model.fit(data.X, data.y)
+    assert sizes == [45]
+
+
+def test_a_large_tolerance_stops_at_once(make: Any, data: Data, held_out: Data) -> None:
+    model = make(early_stopping=True, n_iter_no_change=3, tol=1e6, max_iter=50)
+    model.fit(data.X, data.y, X_val=held_out.X, y_val=held_out.y)
+    assert model.n_iter_ == 4  # the first epoch beats minus infinity, three do not beat it by tol
+
+
+# ------------------------------------------------------------------ restarts
+
+
+def test_restarts_keep_the_candidate_with_the_lowest_loss(
+    case: Case, data: Data, monkeypatch: Any
+) -> None:
+    curves: dict[int, list[float]] = {}
+    original = Trainer.epoch
+
+    def spy(self: Any) -> float:
+        curves.setdefault(id(self), []).append(loss := original(self))
+        return loss
+
+    monkeypatch.setattr(Trainer, "epoch", spy)
+    chosen = []
+    for seed in range(6):
+        curves.clear()
+        model = case.make(n_restarts=2, max_iter=4, random_state=seed).fit(data.X, data.y)
+        first, second = curves.values()
+        assert {len(first), len(second)} == {1, 4}
+        winner = int(second[0] < first[0])
+        chosen.append(winner)
+        assert model.loss_curve_ == (first, second)[winner]
+        assert model.n_iter_ == 4
+    assert set(chosen) == {0, 1}
+
+
+def test_restarts_share_nothing(make: Any, data: Data) -> None:
+    """A fit with two candidates is one of the fits, whatever the other did."""
+    model = make(n_restarts=3, max_iter=20).fit(data.X, data.y)
+    assert model.n_iter_ == len(model.loss_curve_) == 20
+    assert model.score(data.X_new, data.y_new) > 0.5
+
+
+# -------------------------------------------------------------- interruption
+
+
+def _interrupt_at(monkeypatch: Any, step: int) -> None:
+    original, steps = Trainer._run, iter(range(10**6))
+
+    def run(self: Any) -> float:
+        if next(steps) == step:
+            original(self)  # the epoch has changed the parameters when the key is pressed
+            raise KeyboardInterrupt
+        return original(self)
+
+    monkeypatch.setattr(Trainer, "_run", run)
+
+
+def test_an_interrupted_fit_keeps_its_last_complete_epoch(
+    make: Any, data: Data, monkeypatch: Any
+) -> None:
+    states = []
+    model = make(max_iter=8)
+    model.set_callbacks(_Recorder(states, data.X_new)).fit(data.X, data.y)
+    _interrupt_at(monkeypatch, step=3)
+    interrupted = make(max_iter=8)
+    with pytest.warns(InterruptedFitWarning, match="interrupted after 3 of 8 epochs"):
+        interrupted.fit(data.X, data.y)
+    assert interrupted.n_iter_ == len(interrupted.loss_curve_) == 3
+    np.testing.assert_array_equal(interrupted.predict(data.X_new), states[2])
+
+
+class _Recorder:
+    """Callback that stores the predictions of each epoch."""
+
+    def __init__(self, states: list[Any], X: Any) -> None:
+        self.states = states
+        self.X = X
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> None:
+        if context.task_name == "epoch":
+            self.states.append(fitted_estimator.predict(self.X))
+
+
+def test_an_interruption_before_the_first_epoch_ends(
+    make: Any, data: Data, monkeypatch: Any
+) -> None:
+    _interrupt_at(monkeypatch, step=0)
+    model = make(max_iter=8)
+    with pytest.warns(InterruptedFitWarning, match="interrupted after 0 of 8 epochs"):
+        model.fit(data.X, data.y)
+    mean, std = model.predict(data.X_new, return_std=True)
+    np.testing.assert_allclose(mean, data.y.mean(), rtol=1e-5)
+    assert (std > 0.5 * data.y.std()).all()
+
+
+def test_an_interruption_during_the_restarts(make: Any, data: Data, monkeypatch: Any) -> None:
+    _interrupt_at(monkeypatch, step=1)
+    model = make(max_iter=8, n_restarts=3)
+    with pytest.warns(InterruptedFitWarning, match="interrupted"):
+        model.fit(data.X, data.y)
+    assert np.isfinite(model.predict(data.X_new)).all()
+
+
+def test_an_interruption_with_early_stopping_keeps_the_best_epoch(
+    make: Any, data: Data, held_out: Data, monkeypatch: Any
+) -> None:
+    _interrupt_at(monkeypatch, step=4)
+    model = make(max_iter=8, early_stopping=True)
+    with pytest.warns(InterruptedFitWarning):
+        model.fit(data.X, data.y, X_val=held_out.X, y_val=held_out.y)
+    score = -nll(held_out.y, model.predict_dist(held_out.X))
+    assert score == pytest.approx(max(model.validation_scores_), abs=1e-4)
+
+
+def test_an_interrupted_fit_can_go_on(make: Any, data: Data, monkeypatch: Any) -> None:
+    with monkeypatch.context() as patch:
+        _interrupt_at(patch, step=5)
+        model = make(max_iter=30, warm_start=True)
+        with pytest.warns(InterruptedFitWarning):
+            model.fit(data.X, data.y)
+    assert model.fit(data.X, data.y).n_iter_ == 30
+    assert model.score(data.X_new, data.y_new) > 0.7
+
+
+# ---------------------------------------------------------------- divergence
+
+
+def test_a_fit_that_cannot_be_saved_raises_with_a_remedy(
+    make: Any, data: Data, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(Trainer, "_run", _diverge)
+    model = make()
+    with pytest.raises(NonFiniteLossError, match=r"learning_rate_init.*jitter|normalize"):
+        model.fit(data.X, data.y)
+    assert not hasattr(model, "loss_curve_")
+
+
+def _diverge(self: Any) -> float:
+    raise NonFiniteLossError("loss nan")
+
+
+@pytest.mark.parametrize("rate", [10.0, 1e4])
+def test_a_far_too_large_step_ends_in_numbers_or_in_an_error(
+    make: Any, data: Data, rate: float
+) -> None:
+    model = make(learning_rate_init=rate)
+    try:
+        model.fit(data.X, data.y)
+    except NonFiniteLossError as error:
+        assert "learning_rate_init" in str(error)
+        return
+    mean, std = model.predict(data.X_new, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0.0).all()
+    assert np.isfinite(std).all()
+
+
+def test_registered_cases_stop_and_continue() -> None:
+    """The tests above rely on these parameters in every family."""
+    for case in REGRESSORS:
+        assert {"warm_start", "early_stopping", "n_restarts"} <= set(case.make().get_params())

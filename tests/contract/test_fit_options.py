@@ -1,0 +1,313 @@
+"""What the arguments of the constructor and of fit do to a fit."""
+
+import re
+from typing import Any
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+from contract_cases import Data
+
+from skgp.scoring import crps, nll
+
+
+def assert_same_predictions(a: Any, b: Any, X: Any, rtol: float = 0.0) -> None:
+    for left, right in zip(a.predict(X, return_std=True), b.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(left, right, rtol=rtol)
+
+
+def assert_different_predictions(a: Any, b: Any, X: Any) -> None:
+    assert not np.allclose(a.predict(X), b.predict(X), rtol=1e-5)
+
+
+# ---------------------------------------------------------------- randomness
+
+
+def test_one_seed_gives_one_result(make: Any, data: Data) -> None:
+    params = {"batch_size": 20, "early_stopping": True, "max_iter": 5}
+    first, second = (make(**params).fit(data.X, data.y) for _ in range(2))
+    assert_same_predictions(first, second, data.X_new)
+    assert first.loss_curve_ == second.loss_curve_
+    assert first.validation_scores_ == second.validation_scores_
+    np.testing.assert_array_equal(first.inducing_points_, second.inducing_points_)
+
+
+def test_refitting_an_estimator_forgets_the_first_fit(make: Any, data: Data) -> None:
+    model = make(max_iter=5).fit(data.X_new, data.y_new).partial_fit(data.X, data.y)
+    model.fit(data.X, data.y)
+    fresh = make(max_iter=5).fit(data.X, data.y)
+    assert_same_predictions(model, fresh, data.X_new)
+    assert model.loss_curve_ == fresh.loss_curve_
+    for again in (model, fresh):
+        again.partial_fit(data.X_new, data.y_new)
+    assert_same_predictions(model, fresh, data.X_new)
+
+
+def test_another_seed_gives_another_result(make: Any, data: Data) -> None:
+    first, second = (make(random_state=seed).fit(data.X, data.y) for seed in (0, 1))
+    assert_different_predictions(first, second, data.X_new)
+
+
+def test_a_seed_fixes_the_order_of_rows(make: Any, data: Data) -> None:
+    """All rows are inducing inputs here, so only the order of rows is left to chance."""
+    params = {"n_inducing": 60, "n_inducing_mean": 60, "batch_size": 10, "max_iter": 3}
+    params = {k: v for k, v in params.items() if k in make().get_params()}
+    zero, again, one = (make(random_state=s, **params).fit(data.X, data.y) for s in (0, 0, 1))
+    assert_same_predictions(zero, again, data.X_new)
+    assert zero.loss_curve_ != one.loss_curve_
+
+
+def test_a_random_state_object_moves_on(make: Any, data: Data) -> None:
+    state = np.random.RandomState(0)
+    first = make(random_state=state).fit(data.X, data.y)
+    second = make(random_state=state).fit(data.X, data.y)
+    assert_different_predictions(first, second, data.X_new)
+    assert_same_predictions(first, make(random_state=0).fit(data.X, data.y), data.X_new)
+
+
+def test_no_global_random_state_is_read_or_changed(make: Any, data: Data) -> None:
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()
+    try:
+        torch.manual_seed(1)
+        np.random.seed(1)  # noqa: NPY002
+        before = torch.get_rng_state(), np.random.get_state()[1].copy()
+        first = make(max_iter=2, batch_size=20).fit(data.X, data.y)
+        assert torch.equal(torch.get_rng_state(), before[0])
+        np.testing.assert_array_equal(np.random.get_state()[1], before[1])
+        torch.manual_seed(2)
+        np.random.seed(2)  # noqa: NPY002
+        assert_same_predictions(
+            first, make(max_iter=2, batch_size=20).fit(data.X, data.y), data.X_new
+        )
+    finally:
+        torch.set_rng_state(torch_state)
+        np.random.set_state(numpy_state)
+
+
+# ------------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize("batch_size", [1000, 15])
+def test_weight_zero_drops_the_row(make: Any, data: Data, batch_size: int) -> None:
+    weight = np.arange(len(data.X)) % 3 * 1.0
+    Y = data.Y.copy()
+    Y[weight == 0.0] = 1e6
+    kept = weight > 0.0
+    params = {"max_iter": 5, "batch_size": batch_size}
+    dropped = make(**params).fit(data.X[kept], Y[kept], weight[kept])
+    assert_same_predictions(make(**params).fit(data.X, Y, weight), dropped, data.X_new)
+
+
+def test_integer_weights_repeat_rows(make: Any, data: Data) -> None:
+    """Exactly so if all distinct rows are inducing inputs and a step sees all rows."""
+    weight = np.arange(len(data.X)) % 4
+    params = {"n_inducing": 60, "max_iter": 10, "dtype": "float64", "learning_rate_init": 0.03}
+    if "n_inducing_mean" in make().get_params():
+        params["n_inducing_mean"] = 60
+    weighted = make(**params).fit(data.X, data.y, weight)
+    repeated = make(**params).fit(np.repeat(data.X, weight, 0), np.repeat(data.y, weight))
+    assert_same_predictions(weighted, repeated, data.X_new, rtol=1e-6)
+    np.testing.assert_allclose(weighted.loss_curve_, repeated.loss_curve_, rtol=1e-7)
+
+
+def test_equal_weights_change_the_share_of_the_divergence_only(make: Any, data: Data) -> None:
+    """Weight 4 everywhere is four times the evidence against one divergence."""
+    weight = np.full(len(data.X), 4.0)
+    params = {"max_iter": 10, "dtype": "float64"}
+    weighted = make(beta_reg=1.0, **params).fit(data.X, data.y, weight)
+    assert_same_predictions(
+        weighted, make(beta_reg=0.25, **params).fit(data.X, data.y), data.X_new, rtol=1e-6
+    )
+    assert_different_predictions(
+        weighted, make(beta_reg=1.0, **params).fit(data.X, data.y), data.X_new
+    )
+
+
+def test_weights_pull_the_fit(make: Any, data: Data) -> None:
+    """Two contradicting populations: the heavier one wins."""
+    X, y = np.vstack([data.X, data.X]), np.concatenate([data.y, data.y + 10.0])
+    weight = np.repeat([1.0, 9.0], len(data.X))
+    model = make(max_iter=40).fit(X, y, weight)
+    shift = (model.predict(data.X_new) - data.y_new).mean()
+    assert 8.0 < shift < 10.0
+
+
+def test_a_scalar_weight_stands_for_all_rows(make: Any, data: Data) -> None:
+    scalar = make(max_iter=3).fit(data.X, data.y, 2.0)
+    array = make(max_iter=3).fit(data.X, data.y, np.full(len(data.X), 2.0))
+    assert_same_predictions(scalar, array, data.X_new)
+
+
+# ----------------------------------------------------------- other parameters
+
+
+def test_precisions_agree_roughly(make: Any, data: Data) -> None:
+    single, double = (
+        make(dtype=dtype, learning_rate_init=0.03).fit(data.X, data.y)
+        for dtype in ("float32", "float64")
+    )
+    y_std = data.y.std()
+    mean, std = single.predict(data.X_new, return_std=True)
+    np.testing.assert_allclose(mean, double.predict(data.X_new), atol=0.05 * y_std)
+    np.testing.assert_allclose(std, double.predict_dist(data.X_new).std(), rtol=0.05)
+    # but training did run in another precision
+    assert (mean != double.predict(data.X_new)).any()
+
+
+def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
+    weak, strong = (make(beta_reg=b).fit(data.X, data.y) for b in (0.01, 1e4))
+    assert strong.predict(data.X_new).std() < 0.3 * weak.predict(data.X_new).std()
+
+
+def test_batches_give_a_fit_of_the_same_quality(make: Any, data: Data) -> None:
+    whole = make().fit(data.X, data.y)
+    batches = make(batch_size=20, learning_rate_init=0.05).fit(data.X, data.y)
+    scores = [crps(data.y_new, m.predict_dist(data.X_new)) for m in (whole, batches)]
+    assert scores[1] < 1.5 * scores[0]
+    assert batches.n_iter_ == whole.n_iter_ == 20
+
+
+def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
+    """In units of the scaled target: its variance is one."""
+    model = make(noise_floor=0.5).fit(data.X, data.y)
+    assert model.noise_variance_ > 0.5 * data.y.var()
+    assert make().fit(data.X, data.y).noise_variance_ < 0.5 * data.y.var()
+
+
+def test_the_number_of_epochs_chosen_automatically(make: Any, data: Data) -> None:
+    """At least 60 epochs and about 1500 steps; 60 rows in batches of one are 60 steps each."""
+    model = make(max_iter="auto", batch_size=1, n_inducing=2, early_stopping=True)
+    model.set_params(n_iter_no_change=1, tol=1e9)
+    model.fit(data.X, data.y, X_val=data.X_new, y_val=data.y_new)
+    assert model.n_iter_ < 60
+    plan = [model._plan(n).max_iter for n in (1, 60, 10**6)]
+    assert plan == [1500, 60, 60]
+
+
+def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
+    """On data that are scaled already, the switches make no difference."""
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    y = (data.y - data.y.mean()) / data.y.std()
+    params = {"dtype": "float64", "max_iter": 5}
+    on = make(**params).fit(X, y)
+    off = make(normalize_X=False, normalize_y=False, **params).fit(X, y)
+    assert_same_predictions(on, off, X, rtol=1e-5)
+    unscaled = make(normalize_y=False, max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    np.testing.assert_allclose(unscaled.predict(data.X_new), 0.0, atol=1e-9)
+    unscaled = make(normalize_X=False, max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    scaled = make(max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    np.testing.assert_allclose(
+        scaled.lengthscales_ / unscaled.lengthscales_, data.X.std(axis=0), rtol=1e-5
+    )
+
+
+def test_the_number_of_inducing_inputs(make: Any, data: Data) -> None:
+    for n_inducing in (1, 7):
+        model = make(n_inducing=n_inducing, max_iter=1).fit(data.X, data.y)
+        assert model.inducing_points_.shape == (n_inducing, 3)
+
+
+def test_verbose_writes_a_line_per_epoch(make: Any, data: Data, capsys: Any) -> None:
+    model = make(max_iter=3, verbose=1).fit(
+        data.X, data.y, X_val=data.X_new, y_val=data.y_new
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    for epoch, line in enumerate(lines, start=1):
+        assert re.match(rf"epoch {epoch}/3\b", line)
+        assert f"{model.loss_curve_[epoch - 1]:.4f}" in line
+        assert f"{model.validation_scores_[epoch - 1]:.4f}" in line
+    make(max_iter=2).fit(data.X, data.y)
+    assert capsys.readouterr() == ("", "")
+
+
+# ------------------------------------------------------------------- kernels
+
+
+def rbf_plus_linear() -> gpytorch.kernels.Kernel:
+    return gpytorch.kernels.RBFKernel() + gpytorch.kernels.LinearKernel()
+
+
+def periodic_times_rbf() -> gpytorch.kernels.Kernel:
+    return gpytorch.kernels.PeriodicKernel() * gpytorch.kernels.RBFKernel()
+
+
+def scaled_matern_with_prior() -> gpytorch.kernels.Kernel:
+    prior = gpytorch.priors.GammaPrior(3.0, 2.0)
+    return gpytorch.kernels.ScaleKernel(
+        gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=3, lengthscale_prior=prior)
+    )
+
+
+KERNELS = [rbf_plus_linear, periodic_times_rbf, scaled_matern_with_prior]
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
+def test_kernels_by_name(make: Any, data: Data, kernel: str) -> None:
+    model = make(kernel=kernel).fit(data.X, data.y)
+    assert model.score(data.X_new, data.y_new) > 0.7
+    assert nll(data.y_new, model.predict_dist(data.X_new)) < np.log(data.y.std()) + 1.42
+
+
+@pytest.mark.parametrize("make_kernel", KERNELS)
+def test_kernels_of_gpytorch(make: Any, data: Data, make_kernel: Any) -> None:
+    kernel = make_kernel()
+    before = {name: value.clone() for name, value in kernel.state_dict().items()}
+    model = make(kernel=kernel).fit(data.X, data.y)
+    assert model.score(data.X_new, data.y_new) > 0.5
+    assert (model.predict_dist(data.X_new).std() > 0.0).all()
+    assert model.kernel is kernel
+    assert before.keys() == kernel.state_dict().keys()
+    assert all(torch.equal(before[name], value) for name, value in kernel.state_dict().items())
+    assert all(p.grad is None for p in kernel.parameters())
+    trained = [p.detach() for p in model.stack_.top.kernel.parameters()]
+    original = [p.detach().double() for p in kernel.parameters()]
+    assert len(trained) == len(original)
+    assert not all(torch.equal(a, b) for a, b in zip(trained, original, strict=True))
+
+
+def test_a_gpytorch_kernel_of_the_same_kind_gives_the_same_fit(make: Any, data: Data) -> None:
+    base = gpytorch.kernels.RBFKernel(ard_num_dims=3)
+    base.lengthscale = np.sqrt(3.0)
+    params = {"dtype": "float64", "max_iter": 1, "learning_rate_init": 1e-9}
+    own = make(kernel="rbf", **params).fit(data.X, data.y)
+    theirs = make(kernel=gpytorch.kernels.ScaleKernel(base), **params)
+    theirs.kernel.outputscale = 1.0
+    theirs.fit(data.X, data.y)
+    assert_same_predictions(own, theirs, data.X_new, rtol=1e-5)
+    np.testing.assert_allclose(own.lengthscales_, theirs.lengthscales_, rtol=1e-5)
+
+
+def test_a_prior_pulls_its_hyper_parameter(make: Any, data: Data) -> None:
+    fitted = []
+    for location in (0.5, 3.0):
+        kernel = gpytorch.kernels.RBFKernel(
+            lengthscale_prior=gpytorch.priors.NormalPrior(location, 0.01)
+        )
+        kernel.lengthscale = 1.5
+        model = make(kernel=kernel, max_iter=60).fit(data.X, data.y)
+        fitted.append((model.lengthscales_ / data.X.std(axis=0))[0])
+    np.testing.assert_allclose(fitted, [0.5, 3.0], rtol=0.25)
+
+
+def test_a_kernel_that_looks_at_one_input_only(make: Any, data: Data) -> None:
+    model = make(kernel=gpytorch.kernels.RBFKernel(active_dims=[1])).fit(data.X, data.y)
+    moved = data.X_new.copy()
+    moved[:, [0, 2]] += 1.0
+    np.testing.assert_allclose(model.predict(moved), model.predict(data.X_new), rtol=1e-9)
+    moved[:, 1] += 10.0
+    assert_different_predictions_at(model, moved, data.X_new)
+
+
+def assert_different_predictions_at(model: Any, a: Any, b: Any) -> None:
+    assert not np.allclose(model.predict(a), model.predict(b), rtol=1e-3)
+
+
+def test_several_outputs_with_a_gpytorch_kernel(make: Any, data: Data) -> None:
+    """Each latent function trains a copy of its own."""
+    model = make(kernel=gpytorch.kernels.RBFKernel()).fit(data.X, data.Y)
+    first, second = model.lengthscales_
+    assert not np.allclose(first, second)
+    Y_new = np.column_stack([data.y_new, 100.0 - 8.0 * data.y_new + data.X_new[:, 1]])
+    assert model.score(data.X_new, Y_new) > 0.7

@@ -1,0 +1,258 @@
+"""What comes out of a fitted regressor with one output."""
+
+from typing import Any
+
+import gpytorch
+import numpy as np
+import pytest
+import torch
+from contract_cases import Data
+from scipy import stats
+from sklearn.exceptions import NotFittedError
+
+CHUNK = 2048  # rows that prediction takes at a time
+
+PROPERTIES = ("noise_variance_", "lengthscales_", "inducing_points_", "stack_")
+
+
+@pytest.fixture
+def model(make: Any, data: Data) -> Any:
+    return make().fit(data.X, data.y)
+
+
+def test_mean_deviation_and_covariance_are_those_of_the_distribution(
+    model: Any, data: Data
+) -> None:
+    dist = model.predict_dist(data.X_new)
+    mean, std = model.predict(data.X_new, return_std=True)
+    again, cov = model.predict(data.X_new, return_cov=True)
+    assert mean.shape == std.shape == dist.shape == (25,)
+    assert mean.dtype == std.dtype == np.float64
+    for array in (mean, again, model.predict(data.X_new)):
+        np.testing.assert_array_equal(array, dist.mean())
+    np.testing.assert_array_equal(std, dist.std())
+    np.testing.assert_allclose(cov, np.square(std)[:, None, None], rtol=1e-12)
+    assert model.score(data.X_new, data.y_new) > 0.7
+
+
+def test_predict_proba_is_predict_dist(model: Any, data: Data) -> None:
+    a, b = model.predict_proba(data.X_new), model.predict_dist(data.X_new)
+    assert type(a) is type(b)
+    for left, right in zip(a.components()[:3], b.components()[:3], strict=True):
+        np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(np.asarray(a), model.predict(data.X_new))
+
+
+def test_quantiles_invert_the_distribution(model: Any, data: Data) -> None:
+    dist = model.predict_dist(data.X_new)
+    q = np.array([0.05, 0.5, 0.9])
+    quantiles = model.predict_quantiles(data.X_new, q)
+    assert quantiles.shape == (25, 3)
+    for column, level in zip(quantiles.T, q, strict=True):
+        np.testing.assert_allclose(dist.cdf(column), level, atol=1e-9)
+        np.testing.assert_array_equal(model.predict_quantiles(data.X_new, level), column)
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+def test_intervals_hold_their_probability(model: Any, data: Data, coverage: float) -> None:
+    dist = model.predict_dist(data.X_new)
+    lower, upper = model.predict_interval(data.X_new, coverage)
+    np.testing.assert_allclose(dist.cdf(upper) - dist.cdf(lower), coverage, atol=1e-9)
+    np.testing.assert_allclose(dist.cdf(lower), (1.0 - coverage) / 2.0, atol=1e-9)
+
+
+def test_the_default_interval_holds_nine_tenths(model: Any, data: Data) -> None:
+    np.testing.assert_array_equal(
+        model.predict_interval(data.X_new), model.predict_interval(data.X_new, 0.9)
+    )
+
+
+def test_predictions_are_calibrated_on_new_rows(make: Any, data: Data) -> None:
+    """Coverage within four standard errors, with room for the error of so small a fit."""
+    model = make(max_iter=60).fit(data.X, data.y)
+    lower, upper = model.predict_interval(data.X_new, 0.8)
+    covered = np.mean((lower < data.y_new) & (data.y_new < upper))
+    assert abs(covered - 0.8) < 4.0 * np.sqrt(0.8 * 0.2 / 25)
+
+
+def test_samples_have_the_moments_of_the_distribution(model: Any, data: Data) -> None:
+    size = 4000
+    draws = model.sample_y(data.X_new, size, random_state=3)
+    mean, std = model.predict(data.X_new, return_std=True)
+    assert draws.shape == (25, size)
+    # 25 rows at four and a half standard errors each
+    assert (np.abs(draws.mean(axis=1) - mean) < 4.5 * std / np.sqrt(size)).all()
+    ratio = draws.std(axis=1) / std
+    assert (np.abs(ratio - 1.0) < 4.5 / np.sqrt(2 * size)).all()
+    # independent between rows
+    z = (draws - mean[:, None]) / std[:, None]
+    correlation = np.corrcoef(z)[np.triu_indices(25, 1)]
+    assert np.abs(correlation).max() < 5.0 / np.sqrt(size)
+
+
+def test_samples_follow_their_random_state(model: Any, data: Data) -> None:
+    draws = model.sample_y(data.X_new, 2)
+    assert model.sample_y(data.X_new).shape == (25, 1)
+    np.testing.assert_array_equal(draws, model.sample_y(data.X_new, 2, random_state=0))
+    assert (draws != model.sample_y(data.X_new, 2, random_state=1)).all()
+    state = np.random.RandomState(0)
+    first = model.sample_y(data.X_new, 2, random_state=state)
+    assert (first != model.sample_y(data.X_new, 2, random_state=state)).all()
+
+
+def test_latent_variance_and_noise_add_up(model: Any, data: Data) -> None:
+    dist, latent = model.predict_dist(data.X_new), model.predict_latent(data.X_new)
+    np.testing.assert_allclose(latent.mean(), dist.mean(), rtol=1e-12)
+    np.testing.assert_allclose(latent.var() + model.noise_variance_, dist.var(), rtol=1e-9)
+    assert isinstance(model.noise_variance_, float)
+    assert model.noise_variance_ > 0.0
+
+
+def test_rows_do_not_influence_each_other(model: Any, data: Data) -> None:
+    mean, std = model.predict(data.X_new, return_std=True)
+    order = np.random.default_rng(0).permutation(len(data.X_new))
+    shuffled_mean, shuffled_std = model.predict(data.X_new[order], return_std=True)
+    np.testing.assert_allclose(shuffled_mean, mean[order], rtol=1e-12)
+    np.testing.assert_allclose(shuffled_std, std[order], rtol=1e-10)
+    for row in range(5):
+        one_mean, one_std = model.predict(data.X_new[[row]], return_std=True)
+        np.testing.assert_allclose(one_mean, mean[[row]], rtol=1e-12)
+        np.testing.assert_allclose(one_std, std[[row]], rtol=1e-10)
+
+
+def test_chunks_leave_no_seam(model: Any, data: Data) -> None:
+    rng = np.random.default_rng(0)
+    X = data.X_new[rng.integers(0, 25, size=2 * CHUNK + 3)]
+    mean, std = model.predict(X, return_std=True)
+    for rows in (slice(0, CHUNK), slice(CHUNK - 5, CHUNK + 5), slice(2 * CHUNK, None)):
+        part_mean, part_std = model.predict(X[rows], return_std=True)
+        np.testing.assert_allclose(part_mean, mean[rows], rtol=1e-9)
+        np.testing.assert_allclose(part_std, std[rows], rtol=1e-9)
+    assert len(mean) == len(X)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
+def test_far_from_the_data_the_prior_remains(make: Any, data: Data, kernel: str) -> None:
+    model = make(kernel=kernel, max_iter=5).fit(data.X, data.y)
+    far = np.full((1, 3), 1e7)
+    latent_variance = model.predict_latent(far).var()
+    top = model.stack_.top
+    kernel_variance = top.kernel.variance.item() * data.y.var()
+    np.testing.assert_allclose(latent_variance, kernel_variance, rtol=1e-6)
+    np.testing.assert_allclose(
+        model.predict_dist(far).var(), kernel_variance + model.noise_variance_, rtol=1e-6
+    )
+    prior_mean = data.y.mean() + data.y.std() * top.mean.item()
+    np.testing.assert_allclose(model.predict(far), prior_mean, rtol=1e-6)
+    # Where there are data, something is known.
+    assert (model.predict_latent(data.X).var() < latent_variance).all()
+
+
+def test_distributions_are_normal(model: Any, data: Data) -> None:
+    """Without hidden layers a row has one component (parametric GP paper, Eqn 11)."""
+    dist = model.predict_dist(data.X_new)
+    mean, std = dist.mean(), dist.std()
+    np.testing.assert_allclose(
+        dist.logpdf(data.y_new), stats.norm.logpdf(data.y_new, mean, std), rtol=1e-9
+    )
+
+
+def test_units_of_the_fitted_attributes(make: Any, data: Data) -> None:
+    factor, offset, y_factor = np.array([10.0, 1e-3, 1e5]), np.array([0.0, 5.0, -7.0]), 1e3
+    params = {"dtype": "float64", "max_iter": 5}
+    model = make(**params).fit(data.X, data.y)
+    moved = make(**params).fit(data.X * factor + offset, data.y * y_factor)
+    assert model.lengthscales_.shape == (3,)
+    assert model.inducing_points_.shape == (15, 3)
+    np.testing.assert_allclose(moved.lengthscales_, model.lengthscales_ * factor, rtol=1e-5)
+    np.testing.assert_allclose(
+        moved.inducing_points_, model.inducing_points_ * factor + offset, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        moved.noise_variance_, model.noise_variance_ * y_factor**2, rtol=1e-5
+    )
+
+
+def test_inducing_inputs_start_at_the_rows_if_there_are_enough(make: Any, data: Data) -> None:
+    model = make(n_inducing=100, max_iter=1, learning_rate_init=1e-9).fit(data.X, data.y)
+    order = np.lexsort(model.inducing_points_.T[::-1])
+    rows = data.X[np.lexsort(data.X.T[::-1])]
+    np.testing.assert_allclose(model.inducing_points_[order], rows, rtol=1e-5, atol=1e-4)
+
+
+def test_inducing_inputs_cover_the_data(model: Any, data: Data) -> None:
+    low, high = data.X.min(axis=0), data.X.max(axis=0)
+    margin = high - low
+    assert ((model.inducing_points_ > low - margin) & (model.inducing_points_ < high + margin)).all()
+    assert (np.ptp(model.inducing_points_, axis=0) > 0.3 * margin).all()
+
+
+@pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52"])
+def test_lengthscales_describe_the_kernel(make: Any, data: Data, name: str) -> None:
+    """The kernel of the stack, in scaled inputs, is gpytorch's with the lengthscales of the user."""
+    model = make(kernel=name, max_iter=5).fit(data.X, data.y)
+    ard = {"ard_num_dims": 3}
+    nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+    kernel = (
+        gpytorch.kernels.MaternKernel(nu=nu[name], **ard)
+        if name in nu
+        else gpytorch.kernels.RBFKernel(**ard)
+    ).double()
+    kernel.lengthscale = torch.from_numpy(model.lengthscales_.copy())
+    desired = kernel(*map(torch.tensor, (data.X[:5], data.X_new[:7]))).to_dense()
+    scaled = [
+        torch.from_numpy((X - data.X.mean(axis=0)) / data.X.std(axis=0))
+        for X in (data.X[:5], data.X_new[:7])
+    ]
+    actual = model.stack_.top.kernel.Kuf(scaled[0][None], scaled[1])[0]
+    np.testing.assert_allclose(actual.detach(), desired.detach(), rtol=1e-6, atol=1e-9)
+
+
+def test_stack_is_a_torch_module_in_float64(model: Any) -> None:
+    assert isinstance(model.stack_, torch.nn.Module)
+    assert {p.dtype for p in model.stack_.parameters()} == {torch.float64}
+
+
+def test_record_of_the_fit(make: Any, data: Data) -> None:
+    model = make(max_iter=7).fit(data.X, data.y)
+    assert model.n_iter_ == len(model.loss_curve_) == 7
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.n_outputs_ == 1
+    assert model.n_features_in_ == 3
+    assert model.validation_scores_ is None
+    assert model.best_validation_score_ is None
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_properties_need_a_fit(make: Any, data: Data, name: str) -> None:
+    model = make(max_iter=1)
+    with pytest.raises(NotFittedError):
+        getattr(model, name)
+    assert not hasattr(model, name)  # NotFittedError is an AttributeError
+    assert hasattr(model.fit(data.X, data.y), name)
+
+
+@pytest.mark.parametrize("spoilt", [False, True], ids=["new", "after a failed fit"])
+@pytest.mark.parametrize(
+    "method", ["predict", "predict_dist", "predict_proba", "predict_latent", "sample_y"]
+)
+def test_prediction_needs_a_fit(make: Any, data: Data, method: str, spoilt: bool) -> None:
+    model = make()
+    if spoilt:
+        with pytest.raises(ValueError, match="y contains NaN"):
+            model.fit(data.X, np.full(len(data.X), np.nan))
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(model, method)(data.X)
+
+
+def test_prediction_changes_nothing(model: Any, data: Data) -> None:
+    names = set(vars(model))
+    parameters = [p.detach().clone() for p in model.stack_.parameters()]
+    first = model.predict_dist(data.X_new)
+    for method in ("predict", "predict_latent", "sample_y", "predict_interval"):
+        getattr(model, method)(data.X_new)
+    again = model.predict_dist(data.X_new)
+    np.testing.assert_array_equal(first.mean(), again.mean())
+    np.testing.assert_array_equal(first.std(), again.std())
+    assert set(vars(model)) == names
+    assert all(map(torch.equal, parameters, model.stack_.parameters()))

@@ -1,0 +1,181 @@
+"""Targets with several columns, some of them incomplete."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_cases import Data, make_data
+from scipy import stats
+
+from skgp.scoring import joint_nll, nll
+
+
+@pytest.fixture
+def model(make: Any, data: Data) -> Any:
+    return make().fit(data.X, data.Y)
+
+
+def test_shapes(model: Any, data: Data) -> None:
+    X = data.X_new
+    mean, std = model.predict(X, return_std=True)
+    assert mean.shape == std.shape == model.predict_dist(X).shape == (25, 2)
+    assert model.predict(X, return_cov=True)[1].shape == (25, 2, 2)
+    assert model.predict_quantiles(X, 0.5).shape == (25, 2)
+    assert model.predict_quantiles(X, [0.1, 0.5, 0.9]).shape == (25, 2, 3)
+    assert [end.shape for end in model.predict_interval(X)] == [(25, 2), (25, 2)]
+    assert model.sample_y(X, 4).shape == (25, 2, 4)
+    assert model.n_outputs_ == 2
+    assert model.noise_variance_.shape == (2,)
+    assert model.lengthscales_.shape == (2, 3)
+    assert model.inducing_points_.shape == (2, 15, 3)
+
+
+def test_every_output_is_learnt(model: Any, data: Data) -> None:
+    Y_new = np.column_stack([data.y_new, 100.0 - 8.0 * data.y_new + data.X_new[:, 1]])
+    residual = Y_new - model.predict(data.X_new)
+    r2 = 1.0 - np.square(residual).mean(axis=0) / Y_new.var(axis=0)
+    assert (r2 > 0.7).all()
+    assert model.score(data.X_new, Y_new) == pytest.approx(r2.mean())
+
+
+def test_one_column_is_one_output_in_another_shape(make: Any, data: Data) -> None:
+    flat, column = make().fit(data.X, data.y), make().fit(data.X, data.y[:, None])
+    for actual, desired in zip(
+        column.predict(data.X_new, return_std=True),
+        flat.predict(data.X_new, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(actual, desired[:, None])
+    np.testing.assert_array_equal(
+        column.sample_y(data.X_new, 3), flat.sample_y(data.X_new, 3)[:, None]
+    )
+    np.testing.assert_array_equal(
+        column.predict_quantiles(data.X_new, [0.2, 0.8]),
+        flat.predict_quantiles(data.X_new, [0.2, 0.8])[:, None],
+    )
+    assert column.noise_variance_ == [flat.noise_variance_]
+    np.testing.assert_array_equal(column.lengthscales_, [flat.lengthscales_])
+    np.testing.assert_array_equal(column.inducing_points_, [flat.inducing_points_])
+
+
+def test_covariance_is_exact(model: Any, data: Data) -> None:
+    dist = model.predict_dist(data.X_new)
+    cov = dist.cov()
+    np.testing.assert_array_equal(cov, model.predict(data.X_new, return_cov=True)[1])
+    np.testing.assert_array_equal(cov, cov.transpose(0, 2, 1))
+    assert (np.linalg.eigvalsh(cov) > 0.0).all()
+    np.testing.assert_allclose(np.diagonal(cov, axis1=1, axis2=2), dist.var(), rtol=1e-10)
+    factor = dist.components().scale_tril[:, 0]
+    np.testing.assert_allclose(cov, factor @ factor.transpose(0, 2, 1), rtol=1e-10)
+    # The second output falls when the first rises, beyond what independent noise explains.
+    assert (cov[:, 0, 1] < 0.0).all()
+
+
+def test_covariance_is_that_of_mixed_latents_and_noise(model: Any, data: Data) -> None:
+    """y = A^T f + e with independent latents f (deep sigma point processes, Eqn 24)."""
+    cov = model.predict_dist(data.X_new).cov()
+    latent = model.predict_latent(data.X_new).cov()
+    noise = np.diag(model.noise_variance_)
+    np.testing.assert_allclose(cov - latent, np.broadcast_to(noise, cov.shape), rtol=1e-6, atol=1e-9)
+
+
+def test_joint_density_is_multivariate_normal(model: Any, data: Data) -> None:
+    dist = model.predict_dist(data.X[:8])
+    desired = [
+        stats.multivariate_normal(mean, cov).logpdf(y)
+        for mean, cov, y in zip(dist.mean(), dist.cov(), data.Y, strict=False)
+    ]
+    np.testing.assert_allclose(dist.joint_logpdf(data.Y[:8]), desired, rtol=1e-9)
+
+
+def test_samples_have_the_covariance_of_the_distribution(model: Any, data: Data) -> None:
+    size = 6000
+    mean, cov = model.predict(data.X_new[:6], return_cov=True)
+    draws = model.sample_y(data.X_new[:6], size, random_state=1)
+    std = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+    assert (np.abs(draws.mean(axis=-1) - mean) < 4.5 * std / np.sqrt(size)).all()
+    for row in range(6):
+        correlation = cov[row, 0, 1] / std[row].prod()
+        sampled = np.corrcoef(draws[row])[0, 1]
+        assert abs(sampled - correlation) < 4.5 * (1.0 - correlation**2) / np.sqrt(size)
+
+
+def test_a_repeated_column_is_predicted_twice_alike(make: Any, data: Data) -> None:
+    model = make().fit(data.X, np.column_stack([data.y, data.y]))
+    mean, std = model.predict(data.X_new, return_std=True)
+    np.testing.assert_allclose(mean[:, 0], mean[:, 1], atol=0.2 * data.y.std())
+    np.testing.assert_allclose(std[:, 0], std[:, 1], rtol=0.2)
+    assert np.square(mean[:, 0] - data.y_new).mean() < 0.3 * data.y_new.var()
+
+
+def test_fewer_latents_than_outputs(make: Any, data: Data) -> None:
+    Y = np.column_stack([data.y, 2.0 * data.y, -data.y])
+    model = make(n_latents=1).fit(data.X, Y)
+    assert model.lengthscales_.shape == (1, 3)
+    mean, cov = model.predict(data.X_new, return_cov=True)
+    offset = Y.mean(axis=0)
+    deviation = (mean - offset) / Y.std(axis=0)
+    # One latent function: the outputs' deviations from their constants are proportional.
+    assert np.linalg.matrix_rank(np.diff(deviation, axis=0), tol=1e-8) == 1
+    latent_cov = cov - np.diag(model.noise_variance_)
+    correlation = latent_cov[:, 0, 2] / np.sqrt(latent_cov[:, 0, 0] * latent_cov[:, 2, 2])
+    np.testing.assert_allclose(correlation, -1.0, atol=1e-6)
+
+
+def test_values_behind_missing_entries_do_not_exist(make: Any, data: Data) -> None:
+    """A missing entry is skipped: its predictions come from the other column."""
+    Y = data.Y.copy()
+    hidden = np.arange(len(Y)) % 3 == 0
+    Y[hidden, 1] = np.nan
+    model = make(max_iter=40).fit(data.X, Y)
+    mean, std = model.predict(data.X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0.0).all()
+    for rows in (hidden, ~hidden):
+        error = mean[rows, 1] - data.Y[rows, 1]
+        assert np.square(error).mean() < 0.3 * data.Y[:, 1].var()
+
+
+def test_a_row_without_targets_is_like_no_row(make: Any, data: Data) -> None:
+    Y = data.Y.copy()
+    Y[::4] = np.nan
+    model = make(max_iter=40).fit(data.X, Y)
+    kept = ~np.isnan(Y[:, 0])
+    without = make(max_iter=40).fit(data.X[kept], Y[kept])
+    difference = model.predict(data.X_new) - without.predict(data.X_new)
+    assert (np.abs(difference) < 0.4 * data.Y.std(axis=0)).all()
+
+
+def test_missing_entries_move_the_scales_of_their_column_only(make: Any, data: Data) -> None:
+    """Without a step of training the predictive mean is the mean of what was observed."""
+    Y = data.Y.copy()
+    Y[:30, 1] = np.nan
+    model = make(max_iter=1, learning_rate_init=1e-12).fit(data.X, Y)
+    mean = model.predict(data.X_new)
+    np.testing.assert_allclose(mean, np.broadcast_to(np.nanmean(Y, axis=0), mean.shape), rtol=1e-6)
+
+
+def test_the_order_of_columns_does_not_matter_much(make: Any, data: Data) -> None:
+    forward = make().fit(data.X, data.Y).predict(data.X_new)
+    backward = make().fit(data.X, data.Y[:, ::-1]).predict(data.X_new)[:, ::-1]
+    assert (np.abs(forward - backward) < 0.2 * data.Y.std(axis=0)).all()
+
+
+def test_validation_score_is_the_joint_log_density(make: Any, data: Data) -> None:
+    Y_val = np.column_stack([data.y_new, 100.0 - 8.0 * data.y_new + data.X_new[:, 1]])
+    Y_val[::5, 0] = np.nan
+    model = make(max_iter=3, dtype="float64").fit(data.X, data.Y, X_val=data.X_new, y_val=Y_val)
+    dist = model.predict_dist(data.X_new)
+    assert model.validation_scores_[-1] == pytest.approx(
+        dist.joint_logpdf(Y_val).mean(), abs=1e-4
+    )
+
+
+def test_scores_skip_missing_entries(model: Any) -> None:
+    data = make_data(seed=1)
+    dist = model.predict_dist(data.X)
+    Y = data.Y.copy()
+    Y[::2, 0] = np.nan
+    per_output = nll(Y, dist, multioutput="raw_values")
+    assert per_output[0] == pytest.approx(nll(data.Y[1::2], dist[1::2], multioutput="raw_values")[0])
+    assert np.isfinite(joint_nll(Y, dist))
