@@ -158,6 +158,7 @@ def main() -> None:
             if not is_done(results, protocol, dataset, method, split)
         ]
         rows = Parallel(n_jobs=arguments.n_jobs, return_as="generator_unordered")(missing)
+        file.parent.mkdir(exist_ok=True)
         for row in rows:
             with open(file, "a") as out:
                 out.write(json.dumps(row) + "\n")

@@ -53,9 +53,7 @@ def test_collapsed_bound_equals_dense_algebra(problem):
     kernel, Z, x, y, _ = problem
     noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
     bound = collapsed_bound(kernel, Z, x, y, torch.ones(12).double(), noise_var, JITTER)
-    np.testing.assert_allclose(
-        bound.detach(), dense_bound(kernel, Z, x, y, noise_var), rtol=1e-9
-    )
+    np.testing.assert_allclose(bound.detach(), dense_bound(kernel, Z, x, y, noise_var), rtol=1e-9)
 
 
 def test_collapsed_bound_counts_a_row_as_often_as_its_weight(problem):
@@ -77,9 +75,7 @@ def test_posterior_starts_where_the_evidence_bound_equals_the_collapsed_one(prob
     likelihood = Gaussian(2, 0.1, 1e-9).double()
     likelihood.start(noise_var)
     batch = Batch(x, Targets(y.mT, None), weight * 12 / n_data)
-    value = loss(
-        ELBO, GPStack([layer]), likelihood, trivial(x), batch, beta_reg=1.0, n_data=n_data
-    )
+    value = loss(ELBO, GPStack([layer]), likelihood, trivial(x), batch, beta_reg=1.0, n_data=n_data)
     bound = collapsed_bound(kernel, Z, x, y, weight, noise_var, JITTER).sum()
     assert value.item() == pytest.approx(-bound.item() / n_data, rel=1e-7)
 

@@ -279,9 +279,16 @@ def test_a_diverging_restart_is_passed_over() -> None:
     assert module is good.module
 
 
-def test_all_restarts_diverging_is_an_error() -> None:
+def test_all_restarts_diverging_is_an_error_at_once() -> None:
+    """None of them is tried again."""
+    data = Rows(4)
     with pytest.raises(NonFiniteLossError, match="lower learning_rate_init"):
-        fit([Candidate(Line(), always_nan), Candidate(Line(), always_nan)], Rows(4))
+        fit([Candidate(Line(), always_nan), Candidate(Line(), always_nan)], data)
+    together = len(data.served)
+    data = Rows(4)
+    with pytest.raises(NonFiniteLossError):
+        fit(Candidate(Line(), always_nan), data)
+    assert together == 2 * len(data.served)
 
 
 # ---------------------------------------------------------------- healing
