@@ -81,8 +81,10 @@ def start_hyperparameters(
         Noise variances that go with the kernel.
     """
     x, y, weight = x[:_BOUND_ROWS], y[:, :_BOUND_ROWS], weight[:_BOUND_ROWS]
-    # k-means centres come in no order, so a prefix is a fair subset of them.
-    Z = layer.Z.detach()[:, :_BOUND_INDUCING]
+    # Few distinct rows come sorted, so the subset has to be spread over all of them.
+    n_inducing = layer.Z.shape[-2]
+    subset = torch.linspace(0, n_inducing - 1, min(n_inducing, _BOUND_INDUCING)).long()
+    Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*layer.kernel.parameters(), log_noise]
     optimizer = torch.optim.Adam(parameters, lr=_BOUND_RATE)

@@ -29,9 +29,9 @@ def _rbf(r2: Tensor) -> tuple[Tensor, Tensor]:
 
 def _matern12(r2: Tensor) -> tuple[Tensor, Tensor]:
     # dk/dr2 = -exp(-r) / 2r has a pole where points coincide: the floor on r keeps it finite.
-    r = r2.clamp_(min=torch.finfo(r2.dtype).eps).sqrt_()
+    r = r2.sqrt_()
     k = torch.exp(-r)
-    return k, (k / r).mul_(-0.5)
+    return k, (k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))).mul_(-0.5)
 
 
 def _matern32(r2: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from skgp.core.layers import Latent
 from skgp.core.linalg import LOG_2PI
+from skgp.exceptions import NotPositiveDefiniteError
 
 
 class Targets(NamedTuple):
@@ -179,7 +180,12 @@ def _log_joint_normal(residual: Tensor, cov: Tensor, mask: Tensor | None) -> Ten
         residual = residual * mask
         cov = cov * (mask.unsqueeze(-1) * mask.unsqueeze(-2)) + torch.diag_embed(1.0 - mask)
         n_observed = mask.sum(-1)
-    L = torch.linalg.cholesky(cov)
+    L, info = torch.linalg.cholesky_ex(cov)
+    if bool(info.any()):
+        raise NotPositiveDefiniteError(
+            "the covariance over outputs is not positive definite; raise noise_floor or lower "
+            "learning_rate_init"
+        )
     white = torch.linalg.solve_triangular(L, residual.unsqueeze(-1), upper=False).squeeze(-1)
     log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return -0.5 * (n_observed * LOG_2PI + log_det + white.square().sum(-1))

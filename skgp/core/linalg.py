@@ -40,16 +40,17 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
     """
     K = K.double()
     scale = K.diagonal(dim1=-2, dim2=-1).mean(-1)
-    if not bool(torch.isfinite(scale).all()):
+    if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
             "a kernel matrix has non-finite entries; check the inputs for extreme values, keep "
             "normalize_X=True or lower learning_rate_init"
         )
-    L, info = _cholesky_at(K, jitter * scale)
-    for step in range(1, _JITTER_STEPS):
+    rung = torch.full_like(scale, jitter)
+    L, info = _cholesky_at(K, rung * scale)
+    for _ in range(1, _JITTER_STEPS):
         if not bool(info.any()):
             return L
-        rung = torch.where(info > 0, jitter * 10.0**step, jitter)
+        rung = torch.where(info > 0, 10.0 * rung, rung)
         L, info = _cholesky_at(K, rung * scale)
     if bool(info.any()):
         raise NotPositiveDefiniteError(
@@ -113,6 +114,13 @@ def _half_tril(P: Tensor) -> Tensor:
     return P
 
 
+def _through_jitter(dK: Tensor, jitter: float) -> Tensor:
+    """Gradient in K from that in K + jitter * mean(diag K) * I."""
+    diagonal = dK.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_(jitter * diagonal.mean(-1, keepdim=True))
+    return dK
+
+
 class _InverseCholesky(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, K: Tensor, jitter: float) -> Tensor:
@@ -120,6 +128,7 @@ class _InverseCholesky(torch.autograd.Function):
         eye = torch.eye(K.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
         L_inv = torch.linalg.solve_triangular(L, eye, upper=False).to(K.dtype)
         ctx.save_for_backward(L_inv)
+        ctx.jitter = jitter
         return L_inv
 
     @staticmethod
@@ -129,7 +138,7 @@ class _InverseCholesky(torch.autograd.Function):
         (L_inv,) = ctx.saved_tensors
         P = _half_tril(grads[0] @ L_inv.mT)
         G = L_inv.mT @ (P @ L_inv)
-        return (G + G.mT).mul_(-0.5), None
+        return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None
 
 
 class _WhitenedWeights(torch.autograd.Function):
@@ -139,6 +148,7 @@ class _WhitenedWeights(torch.autograd.Function):
         rhs = q_mu.double().unsqueeze(-1)
         a = torch.linalg.solve_triangular(L.mT, rhs, upper=True).squeeze(-1)
         ctx.save_for_backward(L.to(K.dtype), q_mu)
+        ctx.jitter = jitter
         return a.to(K.dtype)
 
     @staticmethod
@@ -149,7 +159,7 @@ class _WhitenedWeights(torch.autograd.Function):
         P = _half_tril(q_mu.unsqueeze(-1) * w.mT)
         G = torch.linalg.solve_triangular(L.mT, P, upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
-        return (G + G.mT).mul_(-0.5), w.squeeze(-1), None
+        return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None
 
 
 def log_mean_exp(values: Tensor, dim: int) -> Tensor:

@@ -57,7 +57,7 @@ class Plan:
     learning_rate : float
         Peak of the schedule.
     n_trial_epochs : int
-        Epochs after which candidates are compared by training loss.
+        Epochs after which candidates are compared by training loss, at least one.
     n_iter_no_change : int or None
         Epochs without a better validation score after which training stops; None: never.
     tol : float
@@ -135,7 +135,7 @@ class Trainer(Generic[ModuleT]):
         self.optimizer = torch.optim.Adam(self.parameters, lr=plan.learning_rate, fused=True)
         self.step_scale = 1.0
         self.epochs_done = 0
-        self._good = self.state()
+        self._good = self._proven = self.state()
 
     def state(self) -> dict[str, Any]:
         """Copy of everything that a rollback restores."""
@@ -169,6 +169,7 @@ class Trainer(Generic[ModuleT]):
                 value = self._run()
             except (NonFiniteLossError, NotPositiveDefiniteError) as error:
                 failure = error
+                self._good = self._proven
                 self.rollback()
                 self.step_scale *= _HEALED_STEP
             else:
@@ -197,6 +198,7 @@ class Trainer(Generic[ModuleT]):
             value = loss.item()
             if not (math.isfinite(value) and bool(torch.isfinite(norm))):
                 raise NonFiniteLossError(f"loss {value}, gradient norm {norm.item()}")
+            self._proven = self._good  # its loss has been seen to be finite
             self.optimizer.step()
             total += value * rows.shape[0]
         return total / len(self.data)
@@ -231,7 +233,7 @@ def train(
     validate : callable (Module) -> float, optional
         Mean log density of held-out rows; higher is better.
     on_epoch : callable (Module, History) -> bool
-        Called after each epoch of the chosen candidate; True stops the fit.
+        Called once a candidate is chosen and after each further epoch; True stops the fit.
 
     Returns
     -------
@@ -245,54 +247,91 @@ def train(
     NonFiniteLossError
         If every candidate diverges.
     """
-    trainers = [
-        Trainer(c, data, plan, one_cycle, torch.Generator().manual_seed(_draw_seed(generator)))
+    runs = [
+        _Run(
+            Trainer(c, data, plan, one_cycle, torch.Generator().manual_seed(_draw_seed(generator))),
+            validate,
+        )
         for c in candidates
     ]
-    trainer, history = _choose(trainers, plan)
-    module = trainer.candidate.module
-    best = -math.inf
-    best_state: dict[str, Any] | None = None
-    stale = 0
+    chosen = runs[0] if len(runs) == 1 else None
     try:
-        while trainer.epochs_done < plan.max_iter:
-            history.loss_curve.append(trainer.epoch())
-            if validate is not None:
-                score = validate(module)
-                history.validation_scores.append(score)
-                # A difference, not a ratio: log densities have no sign to rely on.
-                stale = 0 if score > best + plan.tol else stale + 1
-                if score > best and plan.n_iter_no_change is not None:
-                    best, best_state = score, trainer.state()
-            if on_epoch(module, history):
-                break
-            if plan.n_iter_no_change is not None and stale >= plan.n_iter_no_change:
+        if chosen is None:
+            chosen = _choose(runs, min(plan.n_trial_epochs, plan.max_iter))
+            if on_epoch(chosen.module, chosen.history):
+                return chosen.finish()
+        while chosen.trainer.epochs_done < plan.max_iter:
+            chosen.epoch()
+            if on_epoch(chosen.module, chosen.history) or chosen.is_stale:
                 break
     except KeyboardInterrupt:
-        trainer.rollback()
-        history.interrupted = True
-    if best_state is not None:
-        trainer.restore(best_state)
-    return module, history
+        chosen = chosen or min(runs, key=_Run.last_loss)
+        chosen.trainer.rollback()
+        chosen.history.interrupted = True
+    return chosen.finish()
 
 
-def _choose(trainers: Sequence[Trainer[ModuleT]], plan: Plan) -> tuple[Trainer[ModuleT], History]:
-    """The papers' restarts: short trials, judged by training loss."""
-    if len(trainers) == 1:
-        return trainers[0], History()
-    curves: list[list[float]] = []
-    failure: NonFiniteLossError | None = None
-    for trainer in trainers:
+class _Run(Generic[ModuleT]):
+    """A trainer with its history and its best validation score so far."""
+
+    def __init__(
+        self, trainer: Trainer[ModuleT], validate: Callable[[ModuleT], float] | None
+    ) -> None:
+        self.trainer = trainer
+        self.module = trainer.candidate.module
+        self.validate = validate
+        self.history = History()
+        self.failure: NonFiniteLossError | None = None
+        self._patience = trainer.plan.n_iter_no_change
+        self._best_score = -math.inf
+        self._best_state: dict[str, Any] | None = None
+        self._stale = 0
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the validation score has not improved for long enough to stop."""
+        return self._patience is not None and self._stale >= self._patience
+
+    def last_loss(self) -> float:
+        """Training loss by which restarts are judged; infinite if the run failed."""
+        curve = self.history.loss_curve
+        return curve[-1] if curve and self.failure is None else math.inf
+
+    def epoch(self) -> None:
+        """Train and validate one epoch."""
+        self.history.loss_curve.append(self.trainer.epoch())
+        if self.validate is None:
+            return
+        score = self.validate(self.module)
+        self.history.validation_scores.append(score)
+        # A difference, not a ratio: log densities have no sign to rely on.
+        self._stale = 0 if score > self._best_score + self.trainer.plan.tol else self._stale + 1
+        if score > self._best_score and self._patience is not None:
+            self._best_score, self._best_state = score, self.trainer.state()
+
+    def trial(self, n_epochs: int) -> None:
+        """Train a few epochs; a divergence is remembered, not raised."""
         try:
-            curves.append([trainer.epoch() for _ in range(min(plan.n_trial_epochs, plan.max_iter))])
+            for _ in range(n_epochs):
+                self.epoch()
         except NonFiniteLossError as error:
-            curves.append([math.inf])
-            failure = error
-    final = [curve[-1] for curve in curves]
-    chosen = final.index(min(final))
-    if failure is not None and math.isinf(final[chosen]):
-        raise failure
-    return trainers[chosen], History(curves[chosen])
+            self.failure = error
+
+    def finish(self) -> tuple[ModuleT, History]:
+        """The module, at its best validation score if that is what decides, and its history."""
+        if self._best_state is not None:
+            self.trainer.restore(self._best_state)
+        return self.module, self.history
+
+
+def _choose(runs: Sequence[_Run[ModuleT]], n_epochs: int) -> _Run[ModuleT]:
+    """The papers' restarts: short trials, judged by training loss."""
+    for run in runs:
+        run.trial(n_epochs)
+    best = min(runs, key=_Run.last_loss)
+    if best.failure is not None:
+        raise best.failure
+    return best
 
 
 def _draw_seed(generator: torch.Generator) -> int:

@@ -7,9 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from skgp.core.linalg import LOG_2PI
+from skgp.core.linalg import LOG_2PI, cholesky
 
 Covariance = Literal["full", "diagonal", "delta"]
+
+_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: rounding is all that needs a remedy
 
 
 class Posterior(nn.Module, ABC):
@@ -46,7 +48,7 @@ class FullPosterior(Posterior):
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
         self.mu.copy_(_solve(precision, information))
-        sqrt = torch.linalg.cholesky(torch.linalg.inv(precision))
+        sqrt = cholesky(torch.linalg.inv(precision), _PRECISION_JITTER).to(self.mu)
         self.lower.copy_(sqrt.tril(-1))
         self.log_diagonal.copy_(sqrt.diagonal(dim1=-2, dim2=-1).log())
 
@@ -105,7 +107,7 @@ class DeltaPosterior(Posterior):
 
 
 def _solve(precision: Tensor, information: Tensor) -> Tensor:
-    L = torch.linalg.cholesky(precision)
+    L = cholesky(precision, _PRECISION_JITTER).to(information)
     return torch.cholesky_solve(information.unsqueeze(-1), L).squeeze(-1)
 
 

@@ -21,7 +21,7 @@ class Case:
         return self.cls(**{**_COMMON, **self.params, **overrides})
 
 
-_COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.1, "random_state": 0}
+_COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random_state": 0}
 _PPGPR = {"n_inducing_mean": 20}
 
 REGRESSORS = (

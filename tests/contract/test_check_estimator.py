@@ -31,10 +31,10 @@ def _check_name(check: Any) -> str:
 
 
 def _applicable_checks() -> Any:
-    # In float64 and with small steps, because one of the checks compares fits that differ in the
-    # order of summation to 1e-7.
+    # In float64, because one of the checks compares fits that differ in the order of summation to
+    # 1e-7.
     mark = parametrize_with_checks(
-        [case.make(dtype="float64", learning_rate_init=0.03) for case in REGRESSORS],
+        [case.make(dtype="float64") for case in REGRESSORS],
         expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
         xfail_strict=True,
     )

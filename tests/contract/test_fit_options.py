@@ -102,26 +102,27 @@ def test_weight_zero_drops_the_row(make: Any, data: Data, batch_size: int) -> No
 def test_integer_weights_repeat_rows(make: Any, data: Data) -> None:
     """Exactly so if all distinct rows are inducing inputs and a step sees all rows."""
     weight = np.arange(len(data.X)) % 4
-    params = {"n_inducing": 60, "max_iter": 10, "dtype": "float64", "learning_rate_init": 0.03}
+    params = {"n_inducing": 60, "max_iter": 10, "dtype": "float64"}
     if "n_inducing_mean" in make().get_params():
         params["n_inducing_mean"] = 60
     weighted = make(**params).fit(data.X, data.y, weight)
     repeated = make(**params).fit(np.repeat(data.X, weight, 0), np.repeat(data.y, weight))
-    assert_same_predictions(weighted, repeated, data.X_new, rtol=1e-6)
-    np.testing.assert_allclose(weighted.loss_curve_, repeated.loss_curve_, rtol=1e-7)
+    assert_same_predictions(weighted, repeated, data.X_new, rtol=1e-5)
+    np.testing.assert_allclose(weighted.loss_curve_, repeated.loss_curve_, rtol=1e-6)
 
 
-def test_equal_weights_change_the_share_of_the_divergence_only(make: Any, data: Data) -> None:
-    """Weight 4 everywhere is four times the evidence against one divergence."""
-    weight = np.full(len(data.X), 4.0)
-    params = {"max_iter": 10, "dtype": "float64"}
-    weighted = make(beta_reg=1.0, **params).fit(data.X, data.y, weight)
-    assert_same_predictions(
-        weighted, make(beta_reg=0.25, **params).fit(data.X, data.y), data.X_new, rtol=1e-6
-    )
-    assert_different_predictions(
-        weighted, make(beta_reg=1.0, **params).fit(data.X, data.y), data.X_new
-    )
+def test_equal_weights(make: Any, data: Data) -> None:
+    """Weight 1 is no weight; weight 3 is three times the evidence against one divergence."""
+    params = {"max_iter": 10, "dtype": "float64", "n_inducing": 60}
+    if "n_inducing_mean" in make().get_params():
+        params["n_inducing_mean"] = 60
+    plain = make(**params).fit(data.X, data.y)
+    ones = make(**params).fit(data.X, data.y, np.ones(60))
+    assert_same_predictions(ones, plain, data.X_new, rtol=1e-5)
+    threes = make(**params).fit(data.X, data.y, np.full(60, 3.0))
+    copies = make(**params).fit(np.tile(data.X, (3, 1)), np.tile(data.y, 3))
+    assert_same_predictions(threes, copies, data.X_new, rtol=1e-5)
+    assert_different_predictions(threes, plain, data.X_new)
 
 
 def test_weights_pull_the_fit(make: Any, data: Data) -> None:
@@ -144,25 +145,26 @@ def test_a_scalar_weight_stands_for_all_rows(make: Any, data: Data) -> None:
 
 def test_precisions_agree_roughly(make: Any, data: Data) -> None:
     single, double = (
-        make(dtype=dtype, learning_rate_init=0.03).fit(data.X, data.y)
+        make(dtype=dtype).fit(data.X, data.y)
         for dtype in ("float32", "float64")
     )
     y_std = data.y.std()
     mean, std = single.predict(data.X_new, return_std=True)
-    np.testing.assert_allclose(mean, double.predict(data.X_new), atol=0.05 * y_std)
-    np.testing.assert_allclose(std, double.predict_dist(data.X_new).std(), rtol=0.05)
+    np.testing.assert_allclose(mean, double.predict(data.X_new), atol=0.15 * y_std)
+    np.testing.assert_allclose(std, double.predict_dist(data.X_new).std(), rtol=0.15)
     # but training did run in another precision
     assert (mean != double.predict(data.X_new)).any()
 
 
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
-    weak, strong = (make(beta_reg=b).fit(data.X, data.y) for b in (0.01, 1e4))
+    params = {"max_iter": 60, "learning_rate_init": 0.1}
+    weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
     assert strong.predict(data.X_new).std() < 0.3 * weak.predict(data.X_new).std()
 
 
 def test_batches_give_a_fit_of_the_same_quality(make: Any, data: Data) -> None:
     whole = make().fit(data.X, data.y)
-    batches = make(batch_size=20, learning_rate_init=0.05).fit(data.X, data.y)
+    batches = make(batch_size=20).fit(data.X, data.y)
     scores = [crps(data.y_new, m.predict_dist(data.X_new)) for m in (whole, batches)]
     assert scores[1] < 1.5 * scores[0]
     assert batches.n_iter_ == whole.n_iter_ == 20
@@ -175,14 +177,11 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
     assert make().fit(data.X, data.y).noise_variance_ < 0.5 * data.y.var()
 
 
-def test_the_number_of_epochs_chosen_automatically(make: Any, data: Data) -> None:
-    """At least 60 epochs and about 1500 steps; 60 rows in batches of one are 60 steps each."""
-    model = make(max_iter="auto", batch_size=1, n_inducing=2, early_stopping=True)
-    model.set_params(n_iter_no_change=1, tol=1e9)
-    model.fit(data.X, data.y, X_val=data.X_new, y_val=data.y_new)
-    assert model.n_iter_ < 60
-    plan = [model._plan(n).max_iter for n in (1, 60, 10**6)]
-    assert plan == [1500, 60, 60]
+def test_the_number_of_epochs_chosen_automatically(make: Any) -> None:
+    """40 epochs, but at most 10,000 steps, at least 500 steps and at least 3 epochs."""
+    model = make(max_iter="auto", batch_size=10)
+    for n_batches, epochs in [(1, 500), (5, 100), (100, 40), (1000, 10), (10**5, 3)]:
+        assert model._plan(10 * n_batches).max_iter == epochs
 
 
 def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
@@ -193,13 +192,22 @@ def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
     on = make(**params).fit(X, y)
     off = make(normalize_X=False, normalize_y=False, **params).fit(X, y)
     assert_same_predictions(on, off, X, rtol=1e-5)
-    unscaled = make(normalize_y=False, max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
-    np.testing.assert_allclose(unscaled.predict(data.X_new), 0.0, atol=1e-9)
-    unscaled = make(normalize_X=False, max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
-    scaled = make(max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
-    np.testing.assert_allclose(
-        scaled.lengthscales_ / unscaled.lengthscales_, data.X.std(axis=0), rtol=1e-5
-    )
+    # Far away the prior remains, whose mean is the offset of the scale.
+    far = np.full((1, 3), 1e7)
+    params = {"max_iter": 1, "learning_rate_init": 1e-12}
+    unscaled = make(normalize_y=False, **params).fit(data.X, data.y)
+    np.testing.assert_allclose(unscaled.predict(far), 0.0, atol=1e-6)
+    scaled = make(**params).fit(data.X, data.y)
+    np.testing.assert_allclose(scaled.predict(far), data.y.mean(), rtol=1e-6)
+    # Without scaling the units of the inputs matter.
+    factor = np.array([1.0, 1e-3, 1.0])
+    results = [
+        make(normalize_X=normalize_X, **params).fit(data.X * f, data.y).predict(data.X_new * f)
+        for normalize_X in (True, False)
+        for f in (1.0, factor)
+    ]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-3)
+    assert not np.allclose(results[2], results[3], rtol=1e-3)
 
 
 def test_the_number_of_inducing_inputs(make: Any, data: Data) -> None:
@@ -267,16 +275,18 @@ def test_kernels_of_gpytorch(make: Any, data: Data, make_kernel: Any) -> None:
     assert not all(torch.equal(a, b) for a, b in zip(trained, original, strict=True))
 
 
-def test_a_gpytorch_kernel_of_the_same_kind_gives_the_same_fit(make: Any, data: Data) -> None:
-    base = gpytorch.kernels.RBFKernel(ard_num_dims=3)
-    base.lengthscale = np.sqrt(3.0)
-    params = {"dtype": "float64", "max_iter": 1, "learning_rate_init": 1e-9}
-    own = make(kernel="rbf", **params).fit(data.X, data.y)
-    theirs = make(kernel=gpytorch.kernels.ScaleKernel(base), **params)
-    theirs.kernel.outputscale = 1.0
-    theirs.fit(data.X, data.y)
-    assert_same_predictions(own, theirs, data.X_new, rtol=1e-5)
-    np.testing.assert_allclose(own.lengthscales_, theirs.lengthscales_, rtol=1e-5)
+def test_a_gpytorch_kernel_with_fixed_parameters(make: Any, data: Data) -> None:
+    """It keeps them, and with those of the named kernel it gives nearly the same predictions."""
+    own = make(kernel="rbf", max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=3))
+    kernel.base_kernel.lengthscale = own.lengthscales_ / data.X.std(axis=0)
+    kernel.outputscale = own.stack_.top.kernel.variance.item()
+    kernel.requires_grad_(False)
+    theirs = make(kernel=kernel, max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    np.testing.assert_allclose(theirs.lengthscales_, own.lengthscales_, rtol=1e-5)
+    mean, std = own.predict(data.X_new, return_std=True)
+    np.testing.assert_allclose(theirs.predict(data.X_new), mean, atol=0.05 * data.y.std())
+    np.testing.assert_allclose(theirs.predict_dist(data.X_new).std(), std, rtol=0.2)
 
 
 def test_a_prior_pulls_its_hyper_parameter(make: Any, data: Data) -> None:

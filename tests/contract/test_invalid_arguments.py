@@ -77,11 +77,11 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "sample_weight_val alone": (lambda d: {"sample_weight_val": np.ones(25)}, "sample_weight_val"),
     "2-D y_val for 1-D y": (
         lambda d: {"X_val": d.X, "y_val": d.Y},
-        r"y_val has shape \(60, 2\).*numbers of outputs differ",
+        r"y_val has shape \(60, 2\).*outputs",
     ),
     "1-D y_val for 2-D y": (
         lambda d: {"y": d.Y, "X_val": d.X_new, "y_val": d.y_new},
-        r"y_val has shape \(25,\).*numbers of outputs differ",
+        r"y_val has shape \(25,\).*outputs",
     ),
     "NaN in X_val": (
         lambda d: {"X_val": _with(d.X_new, (0, 0), np.nan), "y_val": d.y_new},

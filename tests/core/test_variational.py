@@ -113,6 +113,44 @@ def test_posterior_equal_to_the_prior_has_no_divergence() -> None:
         assert make_posterior(covariance, zero.clone(), 1.0).kl().item() == 0.0
 
 
+def random_precision(rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """b and H of N(H^-1 b, H^-1) for two GPs."""
+    B = normal(rng, 2, 4, 4)
+    return normal(rng, 2, 4), B @ B.mT + torch.eye(4, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_start_takes_the_mean_and_if_full_the_covariance(
+    rng: np.random.Generator, covariance: Covariance
+) -> None:
+    """N(H^-1 b, H^-1) itself, or its mean at least."""
+    b, H = random_precision(rng)
+    posterior = make_posterior(covariance, torch.zeros(2, 4, dtype=torch.float64), 0.5)
+    posterior.start(b, H)
+    for w in range(2):
+        S = np.linalg.inv(to_array(H[w]))
+        np.testing.assert_allclose(to_array(posterior.mu[w]), S @ to_array(b[w]), rtol=1e-10)
+        if covariance == "full":
+            np.testing.assert_allclose(dense_covariance(posterior.sqrt(), w), S, rtol=1e-9)
+
+
+def test_diagonal_start_is_the_closest_diagonal_normal(rng: np.random.Generator) -> None:
+    """KL(q || N(H^-1 b, H^-1)) grows in every direction away from the start."""
+    b, H = random_precision(rng)
+    posterior = make_posterior("diagonal", torch.zeros(2, 4, dtype=torch.float64), 1.0)
+    posterior.start(b, H)
+    for w in range(2):
+        S0 = np.linalg.inv(to_array(H[w]))
+        m0 = S0 @ to_array(b[w])
+        m, s = to_array(posterior.mu[w]), to_array(posterior.sqrt()[w])
+        least = kl_normal(m, np.diag(s**2), m0, S0)
+        for i in range(4):
+            for step in (1e-3, -1e-3):
+                unit = step * np.eye(4)[i]
+                assert kl_normal(m + unit, np.diag(s**2), m0, S0) > least
+                assert kl_normal(m, np.diag((s * np.exp(unit)) ** 2), m0, S0) > least
+
+
 def test_full_square_root_is_lower_with_a_positive_diagonal(rng: np.random.Generator) -> None:
     """Numbers above the diagonal of the parameter, and on it, play no part."""
     posterior = random_posterior(rng, "full", 1, 4)
