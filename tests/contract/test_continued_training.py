@@ -143,9 +143,7 @@ def test_validation_scores_are_log_densities_in_the_units_of_y(
 ) -> None:
     y, y_val = data.y * 1e3 + 5.0, held_out.y * 1e3 + 5.0
     weight = np.arange(60) % 3 if weighted else None
-    model = make(max_iter=4).fit(
-        data.X, y, X_val=held_out.X, y_val=y_val, sample_weight_val=weight
-    )
+    model = make(max_iter=4).fit(data.X, y, X_val=held_out.X, y_val=y_val, sample_weight_val=weight)
     score = -nll(y_val, model.predict_dist(held_out.X), sample_weight=weight)
     assert len(model.validation_scores_) == 4
     assert model.validation_scores_[-1] == pytest.approx(score, abs=1e-4)

@@ -13,7 +13,9 @@ from skgp.scoring import crps, nll
 
 
 def assert_same_predictions(a: Any, b: Any, X: Any, rtol: float = 0.0) -> None:
-    for left, right in zip(a.predict(X, return_std=True), b.predict(X, return_std=True), strict=True):
+    for left, right in zip(
+        a.predict(X, return_std=True), b.predict(X, return_std=True), strict=True
+    ):
         np.testing.assert_allclose(left, right, rtol=rtol)
 
 
@@ -144,10 +146,7 @@ def test_a_scalar_weight_stands_for_all_rows(make: Any, data: Data) -> None:
 
 
 def test_precisions_agree_roughly(make: Any, data: Data) -> None:
-    single, double = (
-        make(dtype=dtype).fit(data.X, data.y)
-        for dtype in ("float32", "float64")
-    )
+    single, double = (make(dtype=dtype).fit(data.X, data.y) for dtype in ("float32", "float64"))
     y_std = data.y.std()
     mean, std = single.predict(data.X_new, return_std=True)
     np.testing.assert_allclose(mean, double.predict(data.X_new), atol=0.15 * y_std)
@@ -217,9 +216,7 @@ def test_the_number_of_inducing_inputs(make: Any, data: Data) -> None:
 
 
 def test_verbose_writes_a_line_per_epoch(make: Any, data: Data, capsys: Any) -> None:
-    model = make(max_iter=3, verbose=1).fit(
-        data.X, data.y, X_val=data.X_new, y_val=data.y_new
-    )
+    model = make(max_iter=3, verbose=1).fit(data.X, data.y, X_val=data.X_new, y_val=data.y_new)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     for epoch, line in enumerate(lines, start=1):

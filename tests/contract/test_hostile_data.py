@@ -56,9 +56,7 @@ def test_more_inputs_than_rows(make: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [0.1, 1e9, -1e-9])
-def test_the_value_of_a_constant_input_does_not_matter(
-    make: Any, data: Data, value: float
-) -> None:
+def test_the_value_of_a_constant_input_does_not_matter(make: Any, data: Data, value: float) -> None:
     def with_constant(X: Any, value: float) -> Any:
         return np.column_stack([X, np.full(len(X), value)])
 

@@ -183,7 +183,9 @@ def test_inducing_inputs_start_at_the_rows_if_there_are_enough(make: Any, data: 
 def test_inducing_inputs_cover_the_data(model: Any, data: Data) -> None:
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     margin = high - low
-    assert ((model.inducing_points_ > low - margin) & (model.inducing_points_ < high + margin)).all()
+    assert (
+        (model.inducing_points_ > low - margin) & (model.inducing_points_ < high + margin)
+    ).all()
     assert (np.ptp(model.inducing_points_, axis=0) > 0.3 * margin).all()
 
 

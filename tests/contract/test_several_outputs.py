@@ -76,7 +76,9 @@ def test_covariance_is_that_of_mixed_latents_and_noise(model: Any, data: Data) -
     cov = model.predict_dist(data.X_new).cov()
     latent = model.predict_latent(data.X_new).cov()
     noise = np.diag(model.noise_variance_)
-    np.testing.assert_allclose(cov - latent, np.broadcast_to(noise, cov.shape), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        cov - latent, np.broadcast_to(noise, cov.shape), rtol=1e-6, atol=1e-9
+    )
 
 
 def test_joint_density_is_multivariate_normal(model: Any, data: Data) -> None:
@@ -173,9 +175,7 @@ def test_validation_score_is_the_joint_log_density(make: Any, data: Data) -> Non
     Y_val[::5, 0] = np.nan
     model = make(max_iter=3, dtype="float64").fit(data.X, data.Y, X_val=data.X_new, y_val=Y_val)
     dist = model.predict_dist(data.X_new)
-    assert model.validation_scores_[-1] == pytest.approx(
-        dist.joint_logpdf(Y_val).mean(), abs=1e-4
-    )
+    assert model.validation_scores_[-1] == pytest.approx(dist.joint_logpdf(Y_val).mean(), abs=1e-4)
 
 
 def test_scores_skip_missing_entries(model: Any) -> None:
@@ -184,5 +184,7 @@ def test_scores_skip_missing_entries(model: Any) -> None:
     Y = data.Y.copy()
     Y[::2, 0] = np.nan
     per_output = nll(Y, dist, multioutput="raw_values")
-    assert per_output[0] == pytest.approx(nll(data.Y[1::2], dist[1::2], multioutput="raw_values")[0])
+    assert per_output[0] == pytest.approx(
+        nll(data.Y[1::2], dist[1::2], multioutput="raw_values")[0]
+    )
     assert np.isfinite(joint_nll(Y, dist))

@@ -1,0 +1,107 @@
+"""A least-squares line: a problem on which every training step can be followed."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.likelihoods import Targets
+from skgp.core.objectives import Batch
+from skgp.core.training import (
+    Candidate,
+    History,
+    Plan,
+    train,
+)
+
+
+class Rows:
+    """Rows whose single input is their own number, with targets 2 x + 1."""
+
+    def __init__(self, n: int) -> None:
+        self.x = torch.arange(n, dtype=torch.float64).unsqueeze(-1)
+        self.served: list[list[int]] = []
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def batch(self, rows: Tensor) -> Batch:
+        self.served.append(rows.tolist())
+        x = self.x[rows]
+        return Batch(x, Targets(2.0 * x + 1.0, None), None)
+
+
+class Line(nn.Module):
+    """y = a x + b."""
+
+    def __init__(self, a: float = 0.0, b: float = 0.0) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([a, b], dtype=torch.float64))
+
+
+def squared_error(module: Line) -> Callable[[Batch], Tensor]:
+    def loss(batch: Batch) -> Tensor:
+        prediction = module.w[0] * batch.x + module.w[1]
+        return (prediction - batch.targets.y).square().mean()
+
+    return loss
+
+
+def plan(**changes: float | None) -> Plan:
+    settings = {
+        "max_iter": 5,
+        "batch_size": 4,
+        "learning_rate": 0.1,
+        "n_trial_epochs": 2,
+        "n_iter_no_change": None,
+        "tol": 1e-4,
+    }
+    return Plan(**{**settings, **changes})  # type: ignore[arg-type]
+
+
+def flat(batches: Sequence[Sequence[int]]) -> list[int]:
+    return [row for batch in batches for row in batch]
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def never(module: nn.Module, history: History) -> bool:
+    return False
+
+
+def fit(
+    candidates: Sequence[Candidate] | Candidate,
+    data: Rows,
+    *,
+    seed: int = 0,
+    validate: Callable[[nn.Module], float] | None = None,
+    on_epoch: Callable[[nn.Module, History], bool] = never,
+    **changes: float | None,
+) -> tuple[nn.Module, History]:
+    if isinstance(candidates, Candidate):
+        candidates = [candidates]
+    return train(
+        candidates, data, plan(**changes), generator(seed), validate=validate, on_epoch=on_epoch
+    )
+
+
+def line(a: float = 0.0, b: float = 0.0) -> Candidate:
+    module = Line(a, b)
+    return Candidate(module, squared_error(module))
+
+
+class Sick:
+    """A loss that calls `fail` at the calls named, and records parameters at every call."""
+
+    def __init__(self, module: Line, at: set[int], fail: Callable[[Tensor], Tensor]) -> None:
+        self.module = module
+        self.at = at
+        self.fail = fail
+        self.seen: list[list[float]] = []
+
+    def __call__(self, batch: Batch) -> Tensor:
+        self.seen.append(self.module.w.tolist())
+        value = squared_error(self.module)(batch)
+        return self.fail(value) if len(self.seen) in self.at else value
