@@ -232,4 +232,12 @@ def make_kernel(kernel: KernelLike, n_gps: int, n_features: int, lengthscale: fl
     """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel."""
     if isinstance(kernel, str):
         return Stationary(kernel, n_gps, n_features, lengthscale)
+    for name, part in kernel.named_modules():
+        if not isinstance(part, gpytorch.kernels.Kernel) or part.active_dims is not None:
+            continue
+        if part.ard_num_dims not in (None, 1, n_features):
+            raise ValueError(
+                f"kernel {name or type(part).__name__} has ard_num_dims={part.ard_num_dims}, but X "
+                f"has {n_features} columns: set ard_num_dims={n_features} or choose active_dims"
+            )
     return GPyTorchKernel(kernel, n_gps)

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.model_selection import ShuffleSplit
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,8 +23,8 @@ from skgp.core.training import Candidate, History, Plan, Trainer, constant, trai
 from skgp.distributions import NormalMixture
 from skgp.estimators._distribution_regressor import DistributionRegressor
 from skgp.estimators._model import Model, Setup
-from skgp.estimators._table import Array, Scale, Table
-from skgp.estimators._validation import check_rows, check_same_outputs
+from skgp.estimators._table import Array, Scale, Table, scale_inputs
+from skgp.estimators._validation import Rows, check_rows, check_same_outputs, split_rows
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
@@ -81,7 +80,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         "noise_floor": [Interval(Real, 0, None, closed="neither")],
         "jitter": [Interval(Real, 0, None, closed="neither")],
         "warm_start": ["boolean"],
-        "dtype": [StrOptions({"float32", "float64"})],
+        "dtype": [StrOptions({"auto", "float32", "float64"})],
         "device": [str],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -137,27 +136,26 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         self._validate_params()
         rows = check_rows(self, X, y, sample_weight, reset=not self._continues())
         if self._continues():
-            check_same_outputs("y", rows[1], self._output_shape)
+            check_same_outputs("y", rows.y, self._output_shape)
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together")
+        if X_val is None and sample_weight_val is not None:
+            raise ValueError("sample_weight_val is given without X_val and y_val")
+        rng = check_random_state(self.random_state)
         held_out = None
         if X_val is not None:
-            held_out = check_rows(self, X_val, y_val, sample_weight_val, reset=False)
-            check_same_outputs("y_val", held_out[1], rows[1].shape[1:])
-        rng = check_random_state(self.random_state)
-        if held_out is None and self.early_stopping:
-            rows, held_out = _split(rows, self.validation_fraction, rng)
+            held_out = check_rows(self, X_val, y_val, sample_weight_val, reset=False, suffix="_val")
+            check_same_outputs("y_val", held_out.y, rows.y.shape[1:])
+        elif self.early_stopping:
+            rows, held_out = split_rows(rows, self.validation_fraction, rng)
 
-        table = self._table(*rows)
+        table = self._table(rows, self._scales() if self._continues() else None)
         models = self._models(table, rng)
         plan = self._plan(len(table))
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        validation_table = (
-            None
-            if held_out is None
-            else self._table(*held_out, like=(table.x_scale, table.y_scale))
-        )
+        scales = table.x_scale, table.y_scale
+        validation_table = None if held_out is None else self._table(held_out, scales)
 
         def validate(model: Model) -> float:
             assert validation_table is not None
@@ -173,7 +171,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
                     X=X,
                     y=y,
                     reconstruction_attributes=lambda: self._fitted_attributes(
-                        model, history, rows[1]
+                        model, history, rows.y
                     ),
                 )
             )
@@ -193,7 +191,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
                 InterruptedFitWarning,
                 stacklevel=2,
             )
-        self._set(self._fitted_attributes(model, history, rows[1]))
+        self._set(self._fitted_attributes(model, history, rows.y))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         return self
@@ -228,13 +226,17 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         self._validate_params()
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True")
+        if n_total is not None:
+            check_scalar(n_total, "n_total", Real, min_val=0, include_boundaries="neither")
+            if not math.isfinite(n_total):
+                raise ValueError(f"n_total must be finite, got {n_total}")
         going_on = hasattr(self, "model_")
-        X, Y, weight = check_rows(self, X, y, sample_weight, reset=not going_on)
+        rows = check_rows(self, X, y, sample_weight, reset=not going_on)
         if going_on:
-            check_same_outputs("y", Y, self._output_shape)
+            check_same_outputs("y", rows.y, self._output_shape)
         rng = check_random_state(self.random_state)
-        table = self._table(X, Y, weight, like=self._scales() if going_on else None)
-        model = self._copy_of_model() if going_on else self._models(table, rng)[0]
+        table = self._table(rows, self._scales() if going_on else None)
+        model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]
         seen = getattr(self, "n_samples_seen_", 0.0) + table.n_data
         plan = self._plan(len(table))
         trainer = Trainer(
@@ -248,7 +250,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             trainer.optimizer.load_state_dict(copy.deepcopy(self._optimizer_state))
         loss = trainer.epoch()
         history = History([*getattr(self, "loss_curve_", []), loss])
-        self._set(self._fitted_attributes(model, history, Y))
+        self._set(self._fitted_attributes(model, history, rows.y))
         self.n_samples_seen_ = seen
         self._optimizer_state = trainer.optimizer.state_dict()
         return self
@@ -312,6 +314,9 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
 
     # ------------------------------------------------------------- helpers
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     def _continues(self) -> bool:
         return self.warm_start and hasattr(self, "model_")
 
@@ -323,40 +328,36 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
     def _squeeze(self, values: Array) -> Array:
         return values if self._output_shape else values[0]
 
-    def _like(self) -> torch.Tensor:
-        return torch.empty((), dtype=getattr(torch, self.dtype), device=self.device)
+    def _like(self, n: int) -> torch.Tensor:
+        """An empty tensor of the dtype and on the device that training on n rows uses."""
+        dtype = self.dtype
+        if dtype == "auto":
+            # A table that is trained as a whole costs little, and its fit is then as good as
+            # deterministic: rows repeated or weighted, in any order, give the same model.
+            dtype = "float64" if n <= self.batch_size else "float32"
+        return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
 
     def _scales(self) -> tuple[Scale, Scale]:
         model = self._fitted_model()
         return model.x_scale, model.y_scale
 
-    def _table(
-        self,
-        X: Array,
-        y: Array,
-        sample_weight: Array | None,
-        like: tuple[Scale, Scale] | None = None,
-    ) -> Table:
+    def _table(self, rows: Rows, scales: tuple[Scale, Scale] | None) -> Table:
+        X, y, weight = rows
         Y = y.reshape(len(y), -1)
-        if like is None and self._continues():
-            like = self._scales()
-        if like is None:
-            like = (
-                Scale(X, sample_weight, self.normalize_X),
-                Scale(Y, sample_weight, self.normalize_y),
-            )
-        return Table(X, Y, sample_weight, *like, self._like())
+        if scales is None:
+            scales = Scale(X, weight, self.normalize_X), Scale(Y, weight, self.normalize_y)
+        return Table(X, Y, weight, *scales, self._like(len(X)))
 
     def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
         """One initial model per restart, or the last fit's if it goes on."""
         if self._continues():
-            return [self._copy_of_model()]
+            return [self._copy_of_model(table.like)]
         rows = np.arange(len(table))
         if len(table) > _SETUP_ROWS:
             rows = rng.choice(len(table), _SETUP_ROWS, replace=False)
         weight = table.sample_weight
         setup = Setup(
-            torch.from_numpy(table.x_scale.apply(table.X[rows])),
+            torch.from_numpy(scale_inputs(table.X[rows], table.x_scale)),
             torch.from_numpy(table.y_scale.apply(table.Y[rows])),
             torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows]),
             table.n_data,
@@ -365,10 +366,10 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         models = [self._build(setup._replace(seed=_draw_seed(rng))) for _ in range(self.n_restarts)]
         for model in models:
             model.x_scale, model.y_scale = table.x_scale, table.y_scale
-        return [model.to(self._like()) for model in models]
+        return [model.to(table.like) for model in models]
 
-    def _copy_of_model(self) -> Model:
-        return copy.deepcopy(self._fitted_model()).to(self._like())
+    def _copy_of_model(self, like: torch.Tensor) -> Model:
+        return copy.deepcopy(self._fitted_model()).to(like)
 
     def _loss_of(self, model: Model, n_data: float) -> Callable[..., torch.Tensor]:
         objective = self._objective()
@@ -425,7 +426,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         factors, nodes, of_latent = model.stack.factors(), model.nodes(), method(model)
         parts = []
         for start in range(0, len(X), _CHUNK):
-            scaled = model.x_scale.apply(X[start : start + _CHUNK])
+            scaled = scale_inputs(X[start : start + _CHUNK], model.x_scale)
             x = torch.from_numpy(scaled).to(nodes.log_omega)
             parts.append(_to_arrays(of_latent(model.stack(x, nodes, factors))))
         mean, std = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
@@ -447,25 +448,6 @@ def _to_arrays(predictive: Predictive) -> tuple[Array, Array, Array | None]:
         scale_tril = torch.linalg.cholesky(predictive.cov).movedim(0, 1).cpu().numpy()
     mean, std = predictive.mean.movedim(0, 1), predictive.var.sqrt().movedim(0, 1)
     return mean.cpu().numpy(), std.cpu().numpy(), scale_tril
-
-
-def _split(
-    rows: tuple[Array, Array, Array | None], fraction: float, rng: np.random.RandomState
-) -> tuple[tuple[Array, Array, Array | None], tuple[Array, Array, Array | None]]:
-    """Training and validation rows by one random split."""
-    X, y, weight = rows
-    if len(X) < 2:
-        raise ValueError(
-            f"early_stopping=True needs at least 2 rows to hold some out, got {len(X)}; pass "
-            "X_val and y_val or early_stopping=False"
-        )
-    split = ShuffleSplit(1, test_size=fraction, random_state=rng)
-    train_rows, held_rows = next(split.split(X))
-
-    def take(index: Array) -> tuple[Array, Array, Array | None]:
-        return X[index], y[index], None if weight is None else weight[index]
-
-    return take(train_rows), take(held_rows)
 
 
 def _draw_seed(rng: np.random.RandomState) -> int:

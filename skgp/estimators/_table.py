@@ -13,6 +13,8 @@ from skgp.core.objectives import Batch
 
 Array = npt.NDArray[Any]
 
+_FAR = 1e9
+
 
 class Scale:
     """Column-wise offset and unit: from the user's units to about N(0, 1) and back.
@@ -42,6 +44,15 @@ class Scale:
     def apply(self, values: Array) -> Array:
         """Values in units of the scale, float64."""
         return np.asarray((values - self.offset) / self.unit, dtype=np.float64)
+
+
+def scale_inputs(X: Array, scale: Scale) -> Array:
+    """Inputs in units of the scale, with values beyond 10^9 cut off.
+
+    So far out no kernel sees a difference, and squared distances stay finite in float32.
+    """
+    with np.errstate(over="ignore"):
+        return scale.apply(X).clip(-_FAR, _FAR)
 
 
 class Table:
@@ -88,7 +99,7 @@ class Table:
     def batch(self, rows: Tensor) -> Batch:
         """Scaled rows with these indices (B,)."""
         index = rows.numpy()
-        x = self._tensor(self.x_scale.apply(self.X[index]))
+        x = self._tensor(scale_inputs(self.X[index], self.x_scale))
         y = self._tensor(self.y_scale.apply(self.Y[index]))
         mask = None
         if self._has_missing:

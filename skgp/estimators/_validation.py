@@ -1,12 +1,14 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import (
     _check_sample_weight,
+    check_array,
     check_consistent_length,
     validate_data,
 )
@@ -14,13 +16,38 @@ from sklearn.utils.validation import (
 Array = npt.NDArray[Any]
 
 
-def check_rows(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, reset: bool
-) -> tuple[Array, Array, Array | None]:
-    """Validated inputs, targets as columns and positive weights.
+class Rows(NamedTuple):
+    """Validated rows.
 
-    Rows of weight zero are dropped. Targets may hold NaN where an entry is missing, but only if
-    they have two dimensions and no column misses every entry.
+    Attributes
+    ----------
+    X : array of shape (n, D), float32 or float64
+    y : array of shape (n,) or (n, P), float64
+        NaN where an entry of a two-dimensional y is missing.
+    weight : array of shape (n,), float64, or None
+        Positive.
+    """
+
+    X: Array
+    y: Array
+    weight: Array | None
+
+    def take(self, index: Array) -> "Rows":
+        """The rows of an index or mask."""
+        weight = None if self.weight is None else self.weight[index]
+        return Rows(self.X[index], self.y[index], weight)
+
+
+def check_rows(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+    suffix: str = "",
+) -> Rows:
+    """Validate inputs, targets and weights; rows of weight zero are dropped.
 
     Parameters
     ----------
@@ -28,47 +55,68 @@ def check_rows(
         Remembers the number and names of the inputs if `reset`.
     X : array-like of shape (n, D)
     y : array-like of shape (n,) or (n, P)
+        NaN only if two-dimensional, and not in every entry of a column.
     sample_weight : array-like of shape (n,) or None
     reset : bool
+    suffix : str
+        What follows X, y and sample_weight in the names of the arguments.
 
     Returns
     -------
-    X : array of shape (n, D), float32 or float64
-    y : array of shape (n,) or (n, P), float64
-    sample_weight : array of shape (n,), float64, or None
+    Rows
 
     Raises
     ------
     ValueError, TypeError
         Naming the argument, its shape or the column at fault.
     """
-    X, y = validate_data(
-        estimator,
-        X,
-        y,
-        reset=reset,
-        validate_separately=(
-            {"dtype": [np.float64, np.float32]},
-            {"dtype": np.float64, "ensure_2d": False, "ensure_all_finite": "allow-nan"},
-        ),
+    given = X
+    X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
+    validate_data(estimator, given, y, reset=reset, skip_check_array=True)
+    name = f"y{suffix}"
+    y = check_array(
+        y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
     )
     check_consistent_length(X, y)
     missing = np.isnan(y)
     if y.ndim == 1 and missing.any():
         raise ValueError(
-            f"Input y contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. Only "
-            "a two-dimensional y may have missing entries."
+            f"Input {name} contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. "
+            "Only a two-dimensional y may have missing entries."
         )
-    empty = np.flatnonzero(missing.reshape(len(y), -1).all(axis=0))
+    rows = Rows(X, y, None)
+    if sample_weight is not None:
+        try:
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        except ValueError as error:
+            message = str(error).replace("sample_weight", f"sample_weight{suffix}")
+            raise ValueError(message) from error
+        rows = Rows(X, y, weight)
+        if not weight.all():
+            rows = rows.take(weight > 0.0)
+    check_observed(rows.y, name)
+    return rows
+
+
+def check_observed(y: Array, name: str = "y") -> None:
+    """Refuse targets with a column that misses every entry.
+
+    Parameters
+    ----------
+    y : array of shape (n,) or (n, P)
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError
+        Naming the columns.
+    """
+    empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
-        raise ValueError(f"Input y contains NaN in every row of column(s) {empty.tolist()}")
-    if sample_weight is None:
-        return X, y, None
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    kept = weight > 0.0
-    if kept.all():
-        return X, y, weight
-    return X[kept], y[kept], weight[kept]
+        raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
 
 
 def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
@@ -91,3 +139,33 @@ def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> No
         raise ValueError(
             f"{name} has shape {y.shape}, but the model's outputs need the shape ({expected})"
         )
+
+
+def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Training and validation rows by one random split.
+
+    Parameters
+    ----------
+    rows : Rows
+    fraction : float in (0, 1)
+        Share of the rows held out.
+    rng : RandomState
+
+    Returns
+    -------
+    training, held_out : Rows
+
+    Raises
+    ------
+    ValueError
+        If either side would be empty, or an output is observed on the held-out side only.
+    """
+    try:
+        train, held_out = next(ShuffleSplit(1, test_size=fraction, random_state=rng).split(rows.X))
+    except ValueError as error:
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no training or no validation rows of "
+            f"{len(rows.X)}: change it, pass X_val and y_val, or use early_stopping=False"
+        ) from error
+    check_observed(rows.y[train], "y without the validation rows")
+    return rows.take(train), rows.take(held_out)

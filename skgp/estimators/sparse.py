@@ -39,19 +39,25 @@ class _SparseRegressor(GPRegressor):
 
     def _build(self, setup: Setup) -> Model:
         n_outputs, n_features = setup.Y.shape[1], setup.x.shape[1]
-        latent = setup.Y.mT
-        mixing = None
+        n_latents = n_outputs if self.n_latents is None else self.n_latents
+        if n_latents > n_outputs:
+            raise ValueError(
+                f"n_latents={n_latents} exceeds the number of outputs, {n_outputs}: lower it"
+            )
+        observed = ~setup.Y.isnan()
+        filled = setup.Y.nan_to_num()  # scaled targets: zero is the mean
+        mixing, latent = None, filled.mT
         if n_outputs > 1:
-            filled = setup.Y.nan_to_num()  # scaled targets: zero is the mean
-            mixing = _principal_mixing(filled, self.n_latents or n_outputs)
+            mixing = _principal_mixing(filled, n_latents)
             latent = (filled @ torch.linalg.pinv(mixing)).mT
         kernel = make_kernel(self.kernel, len(latent), n_features, math.sqrt(n_features))
         layer = self._layer(kernel, len(latent), setup).double()
         likelihood = Gaussian(n_outputs, _INITIAL_NOISE, self.noise_floor, mixing).double()
 
-        rows = setup.x, latent, setup.weight
+        rows = setup.x, latent, setup.weight * observed.any(-1)
         noise_var = start_hyperparameters(layer, *rows, _INITIAL_NOISE)
-        start_posterior(layer, *rows, noise_var, setup.n_data)
+        n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
+        start_posterior(layer, *rows, noise_var, n_observed)
         likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
         return Model(GPStack([layer]), likelihood)
 
@@ -72,10 +78,6 @@ def _principal_mixing(Y: Tensor, n_latents: int) -> Tensor:
 
     Latent functions of unit variance then reproduce the outputs' covariance.
     """
-    if n_latents > Y.shape[1]:
-        raise ValueError(
-            f"n_latents={n_latents} exceeds the number of outputs, {Y.shape[1]}: use at most that"
-        )
     eigenvalues, directions = torch.linalg.eigh(Y.mT @ Y / len(Y))
     deviations = eigenvalues[-n_latents:].clamp_min(1e-6).sqrt()
     return (directions[:, -n_latents:] * deviations).mT.flip(0)
@@ -131,8 +133,9 @@ class SVGPRegressor(_SparseRegressor):
         variance.
     warm_start : bool, default=False
         Whether `fit` goes on from the last fit's parameters and scales.
-    dtype : {"float32", "float64"}, default="float32"
-        Arithmetic of training. Factors of kernel matrices and predictions are always in float64.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Arithmetic of training; "auto" is float64 for a table of one batch and float32 for a larger
+        one. Factors of kernel matrices and predictions are always in float64.
     device : str, default="cpu"
         Torch device of training and prediction.
     verbose : int, default=0
@@ -214,7 +217,7 @@ class SVGPRegressor(_SparseRegressor):
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
         warm_start: bool = False,
-        dtype: Literal["float32", "float64"] = "float32",
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",
         verbose: int = 0,
         random_state: Any = None,
@@ -301,8 +304,9 @@ class PPGPRRegressor(_SparseRegressor):
         variance.
     warm_start : bool, default=False
         Whether `fit` goes on from the last fit's parameters and scales.
-    dtype : {"float32", "float64"}, default="float32"
-        Arithmetic of training. Factors of kernel matrices and predictions are always in float64.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Arithmetic of training; "auto" is float64 for a table of one batch and float32 for a larger
+        one. Factors of kernel matrices and predictions are always in float64.
     device : str, default="cpu"
         Torch device of training and prediction.
     verbose : int, default=0
@@ -390,7 +394,7 @@ class PPGPRRegressor(_SparseRegressor):
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
         warm_start: bool = False,
-        dtype: Literal["float32", "float64"] = "float32",
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",
         verbose: int = 0,
         random_state: Any = None,

@@ -7,12 +7,12 @@ import pytest
 from contract_cases import REGRESSORS, Case, Data, make_data
 
 
-@pytest.fixture(params=REGRESSORS, ids=lambda case: case.name)
+@pytest.fixture(scope="session", params=REGRESSORS, ids=lambda case: case.name)
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make(case: Case) -> Callable[..., Any]:
     """Maker of new, unfitted instances; keyword arguments replace parameters."""
     return case.make

@@ -67,7 +67,7 @@ def _predictions(model: Any, X: Any) -> tuple[Any, Any]:
     return model.predict(X, return_std=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def reference(case: Case, data: Data) -> tuple[Any, Any]:
     model = case.make(max_iter=EPOCHS, dtype="float64").fit(data.X, data.y)
     return _predictions(model, data.X_new)

@@ -252,7 +252,7 @@ def test_resumed_training_refuses_other_outputs(
 def test_resumed_training_refuses_other_inputs(make: Any, data: Data, resume: str) -> None:
     model = make(max_iter=1, warm_start=resume == "warm_start").fit(data.X, data.y)
     again = model.fit if resume == "warm_start" else model.partial_fit
-    with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3"):
+    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
         again(data.X[:, :2], data.y)
     np.testing.assert_array_equal(
         model.predict(data.X_new), make(max_iter=1).fit(data.X, data.y).predict(data.X_new)

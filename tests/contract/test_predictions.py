@@ -15,7 +15,7 @@ CHUNK = 2048  # rows that prediction takes at a time
 PROPERTIES = ("noise_variance_", "lengthscales_", "inducing_points_", "stack_")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(make: Any, data: Data) -> Any:
     return make().fit(data.X, data.y)
 
@@ -191,7 +191,7 @@ def test_inducing_inputs_cover_the_data(model: Any, data: Data) -> None:
 
 @pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52"])
 def test_lengthscales_describe_the_kernel(make: Any, data: Data, name: str) -> None:
-    """The kernel of the stack, in scaled inputs, is gpytorch's with the lengthscales of the user."""
+    """The kernel on scaled inputs is gpytorch's on the user's, with these lengthscales."""
     model = make(kernel=name, max_iter=5).fit(data.X, data.y)
     ard = {"ard_num_dims": 3}
     nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}

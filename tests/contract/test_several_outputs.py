@@ -10,7 +10,7 @@ from scipy import stats
 from skgp.scoring import joint_nll, nll
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model(make: Any, data: Data) -> Any:
     return make().fit(data.X, data.Y)
 
