@@ -155,7 +155,9 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
-        validation_table = None if held_out is None else self._table(held_out, scales)
+        validation_table = None
+        if held_out is not None:
+            validation_table = self._table(held_out, scales, table.like)
 
         def validate(model: Model) -> float:
             assert validation_table is not None
@@ -341,12 +343,14 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         model = self._fitted_model()
         return model.x_scale, model.y_scale
 
-    def _table(self, rows: Rows, scales: tuple[Scale, Scale] | None) -> Table:
+    def _table(
+        self, rows: Rows, scales: tuple[Scale, Scale] | None, like: torch.Tensor | None = None
+    ) -> Table:
         X, y, weight = rows
         Y = y.reshape(len(y), -1)
         if scales is None:
             scales = Scale(X, weight, self.normalize_X), Scale(Y, weight, self.normalize_y)
-        return Table(X, Y, weight, *scales, self._like(len(X)))
+        return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
 
     def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
         """One initial model per restart, or the last fit's if it goes on."""

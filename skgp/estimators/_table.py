@@ -40,6 +40,8 @@ class Scale:
             constant = np.where(self.offset == 0.0, 1.0, np.abs(self.offset))
             varies = scaler.scale_ == np.sqrt(scaler.var_)
             self.unit = np.where(varies, scaler.scale_, constant)
+            # The mean of equal numbers can be off by an ulp: a constant column is its maximum.
+            self.offset = np.where(varies, self.offset, np.nanmax(values, axis=0))
 
     def apply(self, values: Array) -> Array:
         """Values in units of the scale, float64."""
@@ -49,10 +51,11 @@ class Scale:
 def scale_inputs(X: Array, scale: Scale) -> Array:
     """Inputs in units of the scale, with values beyond 10^9 cut off.
 
-    So far out no kernel sees a difference, and squared distances stay finite in float32.
+    So far out no kernel sees a difference, and squared distances stay finite in float32. Rows are
+    contiguous, so that the order of X in memory does not change a bit of the results.
     """
     with np.errstate(over="ignore"):
-        return scale.apply(X).clip(-_FAR, _FAR)
+        return np.ascontiguousarray(scale.apply(X).clip(-_FAR, _FAR))
 
 
 class Table:

@@ -32,6 +32,8 @@ REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
 )
+# The first case of each class, for what does not depend on the choice of model.
+ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
 
 NOISE_STD = 0.5
 
