@@ -190,7 +190,7 @@ def test_more_latents_than_outputs(make: Any, data: Data, target: str, n_latents
 
 def test_too_few_rows_for_early_stopping(make: Any, data: Data) -> None:
     model = make(early_stopping=True)
-    with pytest.raises(ValueError, match="validation_fraction=0.1 leaves no"):
+    with pytest.raises(ValueError, match=r"validation_fraction=0\.1 leaves no"):
         model.fit(data.X[:1], data.y[:1])
     model.set_params(validation_fraction=0.99)
     with pytest.raises(ValueError, match="validation_fraction"):

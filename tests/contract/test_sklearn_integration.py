@@ -20,7 +20,7 @@ from skgp.compose import predict_dist
 from skgp.distributions import NormalMixture
 from skgp.scoring import crps, neg_crps_scorer
 
-CV = KFold(3)
+CV = KFold(2)
 
 
 def assert_same_distribution(actual: Any, desired: Any) -> None:
