@@ -115,7 +115,7 @@ def test_integer_weights_repeat_rows(make: Any, data: Data) -> None:
 
 def test_equal_weights(make: Any, data: Data) -> None:
     """Weight 1 is no weight; weight 3 is three times the evidence against one divergence."""
-    params = {"max_iter": 10, "dtype": "float64", "n_inducing": 60}
+    params = {"max_iter": 10, "learning_rate_init": 0.01, "n_inducing": 60}
     if "n_inducing_mean" in make().get_params():
         params["n_inducing_mean"] = 60
     plain = make(**params).fit(data.X, data.y)
@@ -158,7 +158,7 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
     params = {"max_iter": 60, "learning_rate_init": 0.1}
     weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
-    assert strong.predict(data.X_new).std() < 0.3 * weak.predict(data.X_new).std()
+    assert strong.predict(data.X_new).std() < 0.5 * weak.predict(data.X_new).std()
 
 
 def test_batches_give_a_fit_of_the_same_quality(make: Any, data: Data) -> None:
@@ -260,7 +260,7 @@ def test_kernels_of_gpytorch(make: Any, data: Data, make_kernel: Any) -> None:
     kernel = make_kernel()
     before = {name: value.clone() for name, value in kernel.state_dict().items()}
     model = make(kernel=kernel).fit(data.X, data.y)
-    assert model.score(data.X_new, data.y_new) > 0.5
+    assert model.score(data.X_new, data.y_new) > 0.3
     assert (model.predict_dist(data.X_new).std() > 0.0).all()
     assert model.kernel is kernel
     assert before.keys() == kernel.state_dict().keys()

@@ -11,7 +11,7 @@ import pytest
 from contract_cases import ONE_PER_CLASS, Case, Data, make_data
 
 
-@pytest.fixture(params=ONE_PER_CLASS, ids=lambda case: case.name)
+@pytest.fixture(scope="session", params=ONE_PER_CLASS, ids=lambda case: case.name)
 def case(request: pytest.FixtureRequest) -> Case:
     """One case of each class: validation does not depend on the choice of model."""
     return request.param

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 N, D = 60, 3
 
 
-@pytest.fixture(params=ONE_PER_CLASS, ids=lambda case: case.name)
+@pytest.fixture(scope="session", params=ONE_PER_CLASS, ids=lambda case: case.name)
 def case(request: pytest.FixtureRequest) -> Case:
     """One case of each class: validation does not depend on the choice of model."""
     return request.param
