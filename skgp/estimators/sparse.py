@@ -92,7 +92,7 @@ class SVGPRegressor(_SparseRegressor):
 
     Parameters
     ----------
-    kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="matern32"
+    kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="matern52"
         A name gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its priors,
         for each latent function; it sees standardised inputs if `normalize_X`.
     n_inducing : int, default=300
@@ -199,7 +199,7 @@ class SVGPRegressor(_SparseRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern32",
+        kernel: KernelLike = "matern52",
         n_inducing: int = 300,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
@@ -258,7 +258,7 @@ class PPGPRRegressor(_SparseRegressor):
 
     Parameters
     ----------
-    kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="matern32"
+    kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="matern52"
         A name gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its priors,
         for each latent function; it sees standardised inputs if `normalize_X`.
     n_inducing : int, default=300
@@ -375,7 +375,7 @@ class PPGPRRegressor(_SparseRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern32",
+        kernel: KernelLike = "matern52",
         n_inducing: int = 300,
         n_inducing_mean: int = 1000,
         covariance: Literal["decoupled", "full", "diagonal", "delta"] = "decoupled",

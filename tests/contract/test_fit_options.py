@@ -158,7 +158,7 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
     params = {"max_iter": 60, "learning_rate_init": 0.1}
     weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
-    assert strong.predict(data.X_new).std() < 0.5 * weak.predict(data.X_new).std()
+    assert strong.predict(data.X_new).std() < 0.8 * weak.predict(data.X_new).std()
 
 
 def test_batches_give_a_fit_of_the_same_quality(make: Any, data: Data) -> None:
