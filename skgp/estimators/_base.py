@@ -337,7 +337,10 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             # A table that is trained as a whole costs little, and its fit is then as good as
             # deterministic: rows repeated or weighted, in any order, give the same model.
             dtype = "float64" if n <= self.batch_size else "float32"
-        return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
+        try:
+            return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"device={self.device!r} is not available here: {error}") from error
 
     def _scales(self) -> tuple[Scale, Scale]:
         model = self._fitted_model()
