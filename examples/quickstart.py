@@ -24,7 +24,7 @@ from skgp import SVGPRegressor
 from skgp.distributions import NormalMixture
 from skgp.scoring import coverage, cross_val_predict_dist, crps, nll, pit
 
-X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+X, y = load_diabetes(return_X_y=True, scaled=False)
 folds = KFold(5, shuffle=True, random_state=0)
 
 # %%
@@ -39,8 +39,8 @@ gp_seconds = time.perf_counter() - start
 start = time.perf_counter()
 mean, std = np.empty(len(y)), np.empty(len(y))
 for train, test in folds.split(X):
-    ridge = make_pipeline(StandardScaler(), BayesianRidge()).fit(X.iloc[train], y.iloc[train])
-    mean[test], std[test] = ridge.predict(X.iloc[test], return_std=True)
+    ridge = make_pipeline(StandardScaler(), BayesianRidge()).fit(X[train], y[train])
+    mean[test], std[test] = ridge.predict(X[test], return_std=True)
 ridge = NormalMixture.normal(mean, std)
 ridge_seconds = time.perf_counter() - start
 
@@ -66,7 +66,7 @@ lower, upper = gp.interval(0.9)
 rank = np.arange(len(y))
 left.fill_between(rank, lower[order], upper[order], alpha=0.3, label="90 % interval")
 left.plot(rank, gp.mean()[order], label="mean")
-left.plot(rank, y.to_numpy()[order], "k.", markersize=3, label="outcome")
+left.plot(rank, y[order], "k.", markersize=3, label="outcome")
 left.set(xlabel="patient, ordered by predicted mean", ylabel="disease progression after a year")
 left.legend(loc="upper left")
 right.hist(pit(y, gp), bins=10, range=(0, 1), density=True, alpha=0.6)
