@@ -30,7 +30,7 @@ folds = KFold(5, shuffle=True, random_state=0)
 # %%
 # Out-of-fold predictive distributions of the GP, in the units of the target.
 start = time.perf_counter()
-model = make_pipeline(StandardScaler(), SVGPRegressor(n_inducing=100, random_state=0))
+model = make_pipeline(StandardScaler(), SVGPRegressor(n_inducing=100, max_iter=200, random_state=0))
 gp = cross_val_predict_dist(model, X, y, cv=folds)
 gp_seconds = time.perf_counter() - start
 
