@@ -118,8 +118,7 @@ def start_posterior(
     n_data : float
         Sum of the weights of all rows, of which x may be a subsample.
     """
-    Z, posterior = layer.mean_basis
-    kernel = layer.kernel
+    Z, kernel = layer.mean_inputs, layer.kernel
     L_inv = inverse_cholesky(kernel.Kuu(Z), layer.jitter)
     H = torch.zeros_like(L_inv)
     b = torch.zeros_like(Z[..., 0])
@@ -132,4 +131,4 @@ def start_posterior(
     variance = kernel.variance.unsqueeze(-1)
     H *= (scale * variance).unsqueeze(-1)
     H.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    posterior.start(scale * variance.sqrt() * b, H)
+    layer.start(scale * variance.sqrt() * b, H)

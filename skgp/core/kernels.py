@@ -121,7 +121,10 @@ class Kernel(nn.Module, ABC):
 
     @abstractmethod
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
-        """Cross-covariance (W, M, N) of inducing inputs Z (W, M, D) and inputs x (N, D)."""
+        """Cross-covariance (W, M, N) of inducing inputs Z (W, M, D) and inputs x.
+
+        x is (N, D), or (W, N, D) where each GP has inputs of its own.
+        """
 
     @abstractmethod
     def kff(self, x: Tensor) -> Tensor:
@@ -206,7 +209,9 @@ class GPyTorchKernel(Kernel):
         return torch.stack([k(z).to_dense() for k, z in zip(self.kernels, Z, strict=True)])
 
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
-        return torch.stack([k(z, x).to_dense() for k, z in zip(self.kernels, Z, strict=True)])
+        x = x.expand(len(self.kernels), *x.shape[-2:])
+        rows = zip(self.kernels, Z, x, strict=True)
+        return torch.stack([k(z, x_of_gp).to_dense() for k, z, x_of_gp in rows])
 
     def kff(self, x: Tensor) -> Tensor:
         return torch.stack([k(x, diag=True) for k in self.kernels])

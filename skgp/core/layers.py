@@ -35,22 +35,27 @@ class Latent(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """What a layer computes once per step, or once per prediction call, from its M x M block.
+    """What a layer computes once per step, or once per prediction call, from its parameters.
 
     Attributes
     ----------
     L_inv : Tensor of shape (W, M, M)
-        Inverse Cholesky factor of the basis that carries the variance.
+        Inverse Cholesky factor of Kuu.
+    q_mu : Tensor of shape (W, M)
+        Mean of q.
     q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
         Square root of the covariance of q.
-    weights : Tensor of shape (W, M_mean)
-        Weights of the basis that carries the mean: whitened where both bases are one, else those
-        of the kernel functions themselves.
+    white_weights : Tensor of shape (W, M)
+        Weights of the whitened columns A = L_inv Kuf in the mean of f.
+    weights : Tensor of shape (W, M_mean) or None
+        Weights in the mean of f of the kernel functions of a further basis; None without one.
     """
 
     L_inv: Tensor
+    q_mu: Tensor
     q_sqrt: Tensor | None
-    weights: Tensor
+    white_weights: Tensor
+    weights: Tensor | None
 
 
 class Layer(nn.Module, ABC):
@@ -74,8 +79,15 @@ class Layer(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def mean_basis(self) -> tuple[Tensor, Posterior]:
-        """Inducing inputs (W, M, D) and posterior that carry the mean."""
+    def mean_inputs(self) -> Tensor:
+        """Inducing inputs (W, M_mean, D) that carry the mean."""
+
+    @abstractmethod
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        """Take the q(v) closest to N(H^-1 b, H^-1), v whitened on `mean_inputs`.
+
+        b is the information vector (W, M_mean), H the precision (W, M_mean, M_mean).
+        """
 
     @abstractmethod
     def factors(self) -> Factors:
@@ -89,7 +101,7 @@ class Layer(nn.Module, ABC):
         """
 
     @abstractmethod
-    def kl(self) -> Tensor:
+    def kl(self, factors: Factors) -> Tensor:
         """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
 
     def moments(self, x: Tensor, factors: Factors) -> Latent:
@@ -127,21 +139,37 @@ class SparseGP(Layer):
         self.posterior = posterior
 
     @property
-    def mean_basis(self) -> tuple[Tensor, Posterior]:
-        return self.Z, self.posterior
+    def mean_inputs(self) -> Tensor:
+        return self.Z
+
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        self.posterior.start(information, precision)
 
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
-        return Factors(L_inv, self.posterior.sqrt(), self.posterior.mu)
+        q_mu, q_sqrt = self.posterior.moments()
+        return Factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        return _project(self.kernel.Kuf(self.Z, x), *factors)
+        return _project(self.kernel.Kuf(self.Z, x), factors)
 
-    def kl(self) -> Tensor:
-        return self.posterior.kl()
+    def kl(self, factors: Factors) -> Tensor:
+        return self.posterior.kl(factors.q_mu, factors.q_sqrt)
 
 
-class DecoupledGP(Layer):
+class TwoBasisGP(Layer):
+    """Abstract base of layers with inducing inputs that serve the mean alone."""
+
+    Z_mean: nn.Parameter  # inducing inputs (W, M_mean, D) of the mean
+
+    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        assert factors.weights is not None
+        further = factors.weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
+        mean, explained, q = _project(self.kernel.Kuf(self.Z, x), factors)
+        return mean + further.squeeze(-2), explained, q
+
+
+class DecoupledGP(TwoBasisGP):
     """Sparse GPs with inducing inputs of their own for mean and variance (PPGPR-MFD).
 
     f_mean comes from (Z_mean, m), f_var from (Z, S) with S diagonal; the kernel is shared.
@@ -177,36 +205,95 @@ class DecoupledGP(Layer):
         self.posterior.mu.requires_grad_(False)
 
     @property
-    def mean_basis(self) -> tuple[Tensor, Posterior]:
-        return self.Z_mean, self.mean_posterior
+    def mean_inputs(self) -> Tensor:
+        return self.Z_mean
+
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        self.mean_posterior.start(information, precision)
 
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         K_mean = self.kernel.Kuu(self.Z_mean)
         weights = whitened_weights(K_mean, self.mean_posterior.mu, self.jitter)
-        return Factors(L_inv, self.posterior.sqrt(), weights)
+        q_mu, q_sqrt = self.posterior.moments()
+        return Factors(L_inv, q_mu, q_sqrt, q_mu, weights)
 
-    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        mean = factors.weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
-        _, explained, q = _project(
-            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_sqrt, self.posterior.mu
-        )
-        return mean.squeeze(-2), explained, q
-
-    def kl(self) -> Tensor:
-        return self.mean_posterior.kl() + self.posterior.kl()
+    def kl(self, factors: Factors) -> Tensor:
+        mean_kl = self.mean_posterior.kl(self.mean_posterior.mu, None)
+        return mean_kl + self.posterior.kl(factors.q_mu, factors.q_sqrt)
 
 
-def _project(
-    Kuf: Tensor, L_inv: Tensor, q_sqrt: Tensor | None, q_mu: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Column by column with A = L_inv Kuf: q_mu^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
+class OrthogonalGP(TwoBasisGP):
+    """Sparse GPs whose mean has a further basis, orthogonal to that of q(u) (OD-SVGP).
+
+    With beta = Z, gamma = Z_mean and a the weights of gamma (Salimbeni et al. 2018),
+    f_mean = (k_x,gamma - k_x,beta Kbb^-1 K_beta,gamma) a + k_x,beta Kbb^-1 m and f_var is that of
+    (Z, S); the divergence has the further term a^T (Kgg - Kgb Kbb^-1 Kbg) a / 2. The parameter is
+    v with a = C^-T v, where C is the Cholesky factor of that bracket.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z_mean : Tensor of shape (W, M_mean, D)
+        Initial inducing inputs gamma.
+    Z : Tensor of shape (W, M, D)
+        Initial inducing inputs beta.
+    posterior : Posterior
+        q of the whitened inducing variables at beta.
+    jitter : float
+    """
+
+    def __init__(
+        self, kernel: Kernel, Z_mean: Tensor, Z: Tensor, posterior: Posterior, jitter: float
+    ) -> None:
+        super().__init__(kernel, jitter)
+        self.Z_mean = nn.Parameter(Z_mean)
+        self.Z = nn.Parameter(Z)
+        self.posterior = posterior
+        self.orthogonal_mu = nn.Parameter(torch.zeros(Z_mean.shape[:2]))
+
+    @property
+    def mean_inputs(self) -> Tensor:
+        return torch.cat([self.Z, self.Z_mean], -2)
+
+    @torch.no_grad()
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        # Whitening by blocks is the Cholesky factor of both bases together. The mean is the joint
+        # optimum, the covariance that of the first block.
+        n_first = self.Z.shape[-2]
+        joint = DeltaPosterior(information)
+        joint.start(information, precision)
+        first = precision[:, :n_first, :n_first]
+        mu = joint.mu[:, :n_first, None]
+        self.posterior.start((first @ mu).squeeze(-1), first)
+        self.orthogonal_mu.copy_(joint.mu[:, n_first:])
+
+    def factors(self) -> Factors:
+        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
+        rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
+        rest = rest + self.jitter * torch.eye(rest.shape[-1], dtype=rest.dtype, device=rest.device)
+        weights = whitened_weights(rest, self.orthogonal_mu, self.jitter)
+        q_mu, q_sqrt = self.posterior.moments()
+        white_weights = q_mu - (A_mean @ weights.unsqueeze(-1)).squeeze(-1)
+        return Factors(L_inv, q_mu, q_sqrt, white_weights, weights)
+
+    def kl(self, factors: Factors) -> Tensor:
+        further = 0.5 * self.orthogonal_mu.square().sum()
+        return further + self.posterior.kl(factors.q_mu, factors.q_sqrt)
+
+
+def _project(Kuf: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+    """Column by column with A = L_inv Kuf: weights^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
+    L_inv, _, q_sqrt, weights, _ = factors
     if q_sqrt is not None and q_sqrt.dim() == 3:
         S = q_sqrt @ q_sqrt.mT
-        moments = _FullProjection.apply(Kuf, L_inv, S, q_mu)  # type: ignore[no-untyped-call]
+        moments = _FullProjection.apply(Kuf, L_inv, S, weights)  # type: ignore[no-untyped-call]
     else:
-        s = torch.zeros_like(q_mu) if q_sqrt is None else q_sqrt.square()
-        moments = _DiagonalProjection.apply(Kuf, L_inv, s, q_mu)  # type: ignore[no-untyped-call]
+        s = torch.zeros_like(weights) if q_sqrt is None else q_sqrt.square()
+        moments = _DiagonalProjection.apply(  # type: ignore[no-untyped-call]
+            Kuf, L_inv, s, weights
+        )
     mean, explained, q = moments
     return mean, explained, q
 

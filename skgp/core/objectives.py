@@ -23,10 +23,14 @@ class Objective(NamedTuple):
     ----------
     term : callable (likelihood, latent, targets) -> (Q, B)
     reduce : callable (terms (Q, B), log_omega (Q,)) -> (B,)
+    is_quadratic : bool
+        Whether one layer's term is quadratic in u, so that natural-gradient steps on q(u) are
+        steps towards a normal optimum.
     """
 
     term: Term
     reduce: Reduction
+    is_quadratic: bool
 
 
 class Batch(NamedTuple):
@@ -55,16 +59,17 @@ def log_average_exp(terms: Tensor, log_omega: Tensor) -> Tensor:
     return torch.logsumexp(terms + log_omega.unsqueeze(-1), 0)
 
 
-ELBO = Objective(Gaussian.expected_log_prob, average)
-PREDICTIVE = Objective(Gaussian.log_marginal, log_average_exp)
-VFITC = Objective(Gaussian.vfitc_bound, average)
+ELBO = Objective(Gaussian.expected_log_prob, average, is_quadratic=True)
+PREDICTIVE = Objective(Gaussian.log_marginal, log_average_exp, is_quadratic=False)
+VFITC = Objective(Gaussian.vfitc_bound, average, is_quadratic=True)
 # A point q(u) turns the ELBO into MAP: v_q vanishes and the divergence is -log p(u).
 MAP = ELBO
 
 
 def gamma_robust(gamma: float) -> Objective:
     """Objective of the gamma-divergence ELBO; gamma > 1 damps the pull of outliers."""
-    return Objective(partial(Gaussian.gamma_expectation, gamma=gamma), average)
+    term = partial(Gaussian.gamma_expectation, gamma=gamma)
+    return Objective(term, average, is_quadratic=False)
 
 
 def loss(
@@ -96,8 +101,9 @@ def loss(
     Tensor, scalar
         In nats per row.
     """
-    latent = stack(batch.x, nodes, stack.factors())
+    factors = stack.factors()
+    latent = stack(batch.x, nodes, factors)
     fit = objective.reduce(objective.term(likelihood, latent, batch.targets), nodes.log_omega)
     if batch.weight is not None:
         fit = fit * batch.weight
-    return -fit.mean() + (beta_reg * stack.kl() - stack.log_prior()) / n_data
+    return -fit.mean() + (beta_reg * stack.kl(factors) - stack.log_prior()) / n_data

@@ -16,11 +16,14 @@ class GPStack(nn.Module):
     ----------
     layers : sequence of Layer
         From the inputs upwards.
+    features : Module, optional
+        From inputs (B, D) to features (B, F), in front of the first layer (deep kernel).
     """
 
-    def __init__(self, layers: Sequence[Layer]) -> None:
+    def __init__(self, layers: Sequence[Layer], features: nn.Module | None = None) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.features = nn.Identity() if features is None else features
 
     @property
     def bottom(self) -> Layer:
@@ -41,7 +44,7 @@ class GPStack(nn.Module):
 
         Hidden layers propagate by h = mean + sqrt(var) * xi, whatever the nodes are.
         """
-        h = x.unsqueeze(0)
+        h = self.features(x).unsqueeze(0)
         *hidden, top = zip(self._layers(), factors, strict=True)
         for (layer, layer_factors), xi in zip(hidden, nodes.xi, strict=True):
             latent = layer.moments(h, layer_factors)
@@ -50,9 +53,10 @@ class GPStack(nn.Module):
             h = latent.f_mean + deviation * xi
         return top[0].moments(h, top[1])
 
-    def kl(self) -> Tensor:
+    def kl(self, factors: Sequence[Factors]) -> Tensor:
         """Sum of the layers' divergences, in nats."""
-        return torch.stack([layer.kl() for layer in self._layers()]).sum()
+        parts = zip(self._layers(), factors, strict=True)
+        return torch.stack([layer.kl(layer_factors) for layer, layer_factors in parts]).sum()
 
     def log_prior(self) -> Tensor | float:
         """Log density of all hyper-parameters under their priors."""

@@ -33,7 +33,7 @@ def moments(layer: Layer, x: Tensor) -> Latent:
         L_mean, Kuf_mean = _blocks(layer, layer.Z_mean, x)
         A_mean = torch.linalg.solve_triangular(L_mean, Kuf_mean, upper=False)
         mean = torch.einsum("wm,wmn->nw", layer.mean_posterior.mu, A_mean)
-    root = layer.posterior.sqrt()
+    root = layer.posterior.moments()[1]
     if root is None:
         root = torch.zeros_like(L)
     elif root.dim() == 2:

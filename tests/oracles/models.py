@@ -107,7 +107,7 @@ def random_likelihood(
 
 def dense_gps(layer: SparseGP) -> list[DenseGP]:
     """The W GPs of a stationary layer in the unwhitened variables u = c + L v."""
-    root = layer.posterior.sqrt()
+    root = layer.posterior.moments()[1]
     if root is None:
         root = torch.zeros(*layer.Z.shape[:2], layer.Z.shape[1])
     elif root.dim() == 2:
@@ -123,7 +123,7 @@ def dense_bases(layer: DecoupledGP) -> tuple[list[DenseGP], list[DenseGP]]:
     for_mean, for_variance = [], []
     for w in range(layer.Z.shape[0]):
         Z_mean, Z = to_array(layer.Z_mean[w]), to_array(layer.Z[w])
-        m, s = to_array(layer.mean_posterior.mu[w]), to_array(layer.posterior.sqrt()[w])
+        m, s = to_array(layer.mean_posterior.mu[w]), to_array(layer.posterior.moments()[1][w])
         for_mean.append(_dense_gp(layer, w, Z_mean, m, np.zeros((len(m), len(m)))))
         for_variance.append(_dense_gp(layer, w, Z, np.zeros(len(s)), np.diag(s)))
     return for_mean, for_variance
