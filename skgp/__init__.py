@@ -1,8 +1,8 @@
 """Scalable Gaussian processes with calibrated predictions, as scikit-learn estimators."""
 
 from skgp.compose import predict_dist
-from skgp.estimators import PPGPRRegressor, SVGPRegressor
+from skgp.estimators import PPGPRRegressor, SVGPRegressor, VFITCRegressor
 
 __version__ = "0.1.0"
 
-__all__ = ["PPGPRRegressor", "SVGPRegressor", "predict_dist"]
+__all__ = ["PPGPRRegressor", "SVGPRegressor", "VFITCRegressor", "predict_dist"]

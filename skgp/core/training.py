@@ -1,15 +1,17 @@
-"""The one training loop: minibatches, Adam, one cycle, restarts, healing, early stopping."""
+"""The one training loop: minibatches, one cycle, restarts, healing, early stopping."""
 
 import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.objectives import Batch
+from skgp.core.optimizers import Optimizer
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
 Schedule = Callable[[float], float]
@@ -38,10 +40,13 @@ class Candidate(NamedTuple, Generic[ModuleT]):
         Owner of all parameters.
     loss : callable Batch -> Tensor
         Scalar to minimise, in nats per row.
+    optimizer : Optimizer
+        Of the module's parameters.
     """
 
     module: ModuleT
     loss: Callable[[Batch], Tensor]
+    optimizer: Optimizer
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,8 @@ class Plan:
         Epochs.
     batch_size : int
         Rows per step, up to rounding: an epoch is cut into batches of nearly equal size.
-    learning_rate : float
-        Peak of the schedule.
+    schedule : callable
+        From the share of steps done to the length of a step relative to its peak.
     n_trial_epochs : int
         Epochs after which candidates are compared by training loss, at least one.
     n_iter_no_change : int or None
@@ -66,7 +71,7 @@ class Plan:
 
     max_iter: int
     batch_size: int
-    learning_rate: float
+    schedule: Schedule
     n_trial_epochs: int
     n_iter_no_change: int | None
     tol: float
@@ -111,8 +116,6 @@ class Trainer(Generic[ModuleT]):
     candidate : Candidate
     data : Data
     plan : Plan
-    schedule : callable
-        From the share of steps done to the learning rate relative to its peak.
     generator : torch.Generator
         Source of the order of rows.
     """
@@ -122,17 +125,15 @@ class Trainer(Generic[ModuleT]):
         candidate: Candidate[ModuleT],
         data: Data,
         plan: Plan,
-        schedule: Schedule,
         generator: torch.Generator,
     ) -> None:
         self.candidate = candidate
         self.data = data
         self.plan = plan
-        self.schedule = schedule
         self.generator = generator
         self.n_batches = max(1, round(len(data) / plan.batch_size))
         self.parameters = [p for p in candidate.module.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(self.parameters, lr=plan.learning_rate, fused=True)
+        self.optimizer = candidate.optimizer
         self.step_scale = 1.0
         self.epochs_done = 0
         self._good = self._proven = self.state()
@@ -186,22 +187,24 @@ class Trainer(Generic[ModuleT]):
         total = 0.0
         for i, rows in enumerate(self._batches()):
             progress = (self.epochs_done + i / self.n_batches) / self.plan.max_iter
-            rate = self.plan.learning_rate * self.schedule(min(progress, 1.0)) * self.step_scale
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.zero_grad(set_to_none=True)
-            loss = self.candidate.loss(self.data.batch(rows))
-            loss.backward()  # type: ignore[no-untyped-call]
-            norm = torch.nn.utils.get_total_norm(
-                [p.grad for p in self.parameters if p.grad is not None]
-            )
-            value = loss.item()
-            if not (math.isfinite(value) and bool(torch.isfinite(norm))):
-                raise NonFiniteLossError(f"loss {value}, gradient norm {norm.item()}")
-            self._proven = self._good  # its loss has been seen to be finite
-            self.optimizer.step()
-            total += value * rows.shape[0]
+            rate = self.plan.schedule(min(progress, 1.0)) * self.step_scale
+            closure = partial(self._gradients, self.data.batch(rows))
+            total += self.optimizer.step(closure, rate) * len(rows)
         return total / len(self.data)
+
+    def _gradients(self, batch: Batch) -> Tensor:
+        """Set the gradients for a batch and return its loss, refusing what is not finite."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss = self.candidate.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.get_total_norm(
+            [p.grad for p in self.parameters if p.grad is not None]
+        )
+        if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
+            raise NonFiniteLossError(f"loss {loss.item()}, gradient norm {norm.item()}")
+        self._proven = self._good  # its loss has been seen to be finite
+        return loss
 
     def _batches(self) -> Iterator[Tensor]:
         n = len(self.data)
@@ -249,7 +252,7 @@ def train(
     """
     runs = [
         _Run(
-            Trainer(c, data, plan, one_cycle, torch.Generator().manual_seed(_draw_seed(generator))),
+            Trainer(c, data, plan, torch.Generator().manual_seed(_draw_seed(generator))),
             validate,
         )
         for c in candidates
@@ -260,9 +263,9 @@ def train(
             chosen = _choose(runs, min(plan.n_trial_epochs, plan.max_iter))
             if on_epoch(chosen.module, chosen.history):
                 return chosen.finish()
-        while chosen.trainer.epochs_done < plan.max_iter:
+        while chosen.trainer.epochs_done < plan.max_iter and not chosen.is_done:
             chosen.epoch()
-            if on_epoch(chosen.module, chosen.history) or chosen.is_stale:
+            if on_epoch(chosen.module, chosen.history):
                 break
     except KeyboardInterrupt:
         chosen = chosen or min(runs, key=_Run.last_loss)
@@ -288,9 +291,10 @@ class _Run(Generic[ModuleT]):
         self._stale = 0
 
     @property
-    def is_stale(self) -> bool:
-        """Whether the validation score has not improved for long enough to stop."""
-        return self._patience is not None and self._stale >= self._patience
+    def is_done(self) -> bool:
+        """Whether to stop: converged, or no better validation score for long enough."""
+        stale = self._patience is not None and self._stale >= self._patience
+        return stale or self.trainer.optimizer.is_converged
 
     def last_loss(self) -> float:
         """Training loss by which restarts are judged; infinite if the run failed."""

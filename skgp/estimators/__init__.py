@@ -1,5 +1,7 @@
 """The scikit-learn shells: one public name for each choice of model, nodes and objective."""
 
-from skgp.estimators.sparse import PPGPRRegressor, SVGPRegressor
+from skgp.estimators.ppgpr import PPGPRRegressor
+from skgp.estimators.svgp import SVGPRegressor
+from skgp.estimators.vfitc import VFITCRegressor
 
-__all__ = ["PPGPRRegressor", "SVGPRegressor"]
+__all__ = ["PPGPRRegressor", "SVGPRegressor", "VFITCRegressor"]

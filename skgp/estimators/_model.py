@@ -1,43 +1,61 @@
-"""What a fit leaves behind: stack, likelihood and scales, trained and pickled as one module."""
+"""What a fit leaves behind: a torch module with the scales that lead to the user's units."""
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from skgp.core.likelihoods import Gaussian
+from skgp.core.features import half_squared_norm
+from skgp.core.likelihoods import Gaussian, Predictive
 from skgp.core.nodes import Nodes, trivial
 from skgp.core.objectives import PREDICTIVE, Batch, Objective, loss
 from skgp.core.stack import GPStack
 from skgp.estimators._table import Scale, Table
 
-
-class Setup(NamedTuple):
-    """What a family needs to build its model.
-
-    Attributes
-    ----------
-    x : Tensor of shape (n, D)
-        Scaled inputs of the training rows, or of a subsample; float64.
-    Y : Tensor of shape (n, P)
-        Scaled targets of the same rows; NaN where missing.
-    weight : Tensor of shape (n,)
-        Weights of the same rows.
-    n_data : float
-        Sum of the weights of all training rows.
-    seed : int
-        Seed of the choice of inducing inputs.
-    """
-
-    x: Tensor
-    Y: Tensor
-    weight: Tensor
-    n_data: float
-    seed: int
+Predictor = Callable[[Tensor], Predictive]
 
 
-class Model(torch.nn.Module):
-    """Stack and likelihood, with the scales that lead from the user's units to theirs.
+class Model(nn.Module, ABC):
+    """Abstract base: trained, copied and pickled as one module."""
+
+    x_scale: Scale
+    y_scale: Scale
+
+    @property
+    @abstractmethod
+    def log_weights(self) -> Tensor:
+        """Log-weights (Q,) of the components of a prediction."""
+
+    @abstractmethod
+    def predictor(self) -> Predictor:
+        """From scaled inputs (B, D) to the distribution of y; what rows share is computed once."""
+
+    @abstractmethod
+    def log_density(self) -> Callable[[Batch], Tensor]:
+        """From a batch to its predictive log densities (B,), in units of the scaled targets."""
+
+    def condition(self, table: Table) -> None:
+        """Compute what prediction needs of the training rows; nothing by default.
+
+        Models that are trained by minibatches hold everything in their parameters.
+        """
+        return
+
+    @torch.no_grad()
+    def mean_log_density(self, table: Table, chunk: int) -> float:
+        """Mean predictive log density of the rows of a table, in the user's units."""
+        log_density = self.log_density()
+        total = 0.0
+        for rows in torch.split(torch.arange(len(table)), chunk):
+            batch = table.batch(rows)
+            values = log_density(batch)
+            total += float((values if batch.weight is None else values * batch.weight).sum())
+        return total / len(table) - table.mean_log_unit
+
+
+class GPModel(Model):
+    """Stack and likelihood.
 
     Parameters
     ----------
@@ -45,21 +63,30 @@ class Model(torch.nn.Module):
     likelihood : Gaussian
     """
 
-    x_scale: Scale
-    y_scale: Scale
-
     def __init__(self, stack: GPStack, likelihood: Gaussian) -> None:
         super().__init__()
         self.stack = stack
         self.likelihood = likelihood
 
+    @property
+    def log_weights(self) -> Tensor:
+        return self.nodes().log_omega
+
     def nodes(self) -> Nodes:
         """Nodes of the hidden layers."""
         return trivial(self.likelihood.noise_var)
 
-    def loss(self, batch: Batch, objective: Objective, beta_reg: float, n_data: float) -> Tensor:
-        """Training loss of a batch, in nats per row."""
-        return loss(
+    def loss(
+        self,
+        batch: Batch,
+        objective: Objective,
+        *,
+        beta_reg: float,
+        weight_decay: float,
+        n_data: float,
+    ) -> Tensor:
+        """Training loss of a batch, nats per row, with the penalty of a deep kernel's weights."""
+        value = loss(
             objective,
             self.stack,
             self.likelihood,
@@ -68,15 +95,23 @@ class Model(torch.nn.Module):
             beta_reg=beta_reg,
             n_data=n_data,
         )
+        return value + weight_decay * half_squared_norm(self.stack.features)
 
-    @torch.no_grad()
-    def mean_log_density(self, table: Table, chunk: int) -> float:
-        """Mean predictive log density of the rows of a table, in the user's units."""
+    def predictor(self) -> Predictor:
         factors, nodes = self.stack.factors(), self.nodes()
-        total = 0.0
-        for rows in torch.split(torch.arange(len(table)), chunk):
-            x, targets, weight = table.batch(rows)
-            terms = PREDICTIVE.term(self.likelihood, self.stack(x, nodes, factors), targets)
-            log_density = PREDICTIVE.reduce(terms, nodes.log_omega)
-            total += float((log_density if weight is None else log_density * weight).sum())
-        return total / len(table) - table.mean_log_unit
+        return lambda x: self.likelihood.predictive(self.stack(x, nodes, factors))
+
+    def noiseless_predictor(self) -> Predictor:
+        """As `predictor`, for the noiseless function."""
+        factors, nodes = self.stack.factors(), self.nodes()
+        return lambda x: self.likelihood.noiseless(self.stack(x, nodes, factors))
+
+    def log_density(self) -> Callable[[Batch], Tensor]:
+        factors, nodes = self.stack.factors(), self.nodes()
+
+        def of_batch(batch: Batch) -> Tensor:
+            latent = self.stack(batch.x, nodes, factors)
+            terms = PREDICTIVE.term(self.likelihood, latent, batch.targets)
+            return PREDICTIVE.reduce(terms, nodes.log_omega)
+
+        return of_batch

@@ -48,6 +48,11 @@ class Scale:
         return np.asarray((values - self.offset) / self.unit, dtype=np.float64)
 
 
+def make_scale(values: Array, sample_weight: Array | None, enabled: bool) -> Scale:
+    """A `Scale` by a function, because results of functions can be cached on disk."""
+    return Scale(values, sample_weight, enabled)
+
+
 def scale_inputs(X: Array, scale: Scale) -> Array:
     """Inputs in units of the scale, with values beyond 10^9 cut off.
 

@@ -7,10 +7,12 @@ from torch import Tensor, nn
 
 from skgp.core.likelihoods import Targets
 from skgp.core.objectives import Batch
+from skgp.core.optimizers import Adam
 from skgp.core.training import (
     Candidate,
     History,
     Plan,
+    one_cycle,
     train,
 )
 
@@ -51,7 +53,7 @@ def plan(**changes: float | None) -> Plan:
     settings = {
         "max_iter": 5,
         "batch_size": 4,
-        "learning_rate": 0.1,
+        "schedule": one_cycle,
         "n_trial_epochs": 2,
         "n_iter_no_change": None,
         "tol": 1e-4,
@@ -87,9 +89,14 @@ def fit(
     )
 
 
-def line(a: float = 0.0, b: float = 0.0) -> Candidate:
+def problem(module: Line, loss: Callable[[Batch], Tensor], learning_rate: float = 0.1) -> Candidate:
+    optimizer = Adam([module.w], learning_rate)
+    return Candidate(module, loss, optimizer)
+
+
+def line(a: float = 0.0, b: float = 0.0, learning_rate: float = 0.1) -> Candidate:
     module = Line(a, b)
-    return Candidate(module, squared_error(module))
+    return problem(module, squared_error(module), learning_rate)
 
 
 class Sick:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 import torch
-from line_problem import Line, Rows, Sick, fit, generator, line, never, plan, squared_error
+from line_problem import Line, Rows, Sick, fit, generator, line, never, plan, problem, squared_error
 from torch import Tensor, nn
 
 from skgp.core.objectives import Batch
 from skgp.core.training import (
-    Candidate,
     History,
     train,
 )
@@ -36,7 +35,7 @@ def test_restarts_compare_the_last_trial_epoch_not_the_first() -> None:
         calls.append("slow")
         return squared_error(slow)(batch) + (100.0 if len(calls) > 1 else 0.0)
 
-    candidates = [Candidate(slow, bad_later), Candidate(fast, squared_error(fast))]
+    candidates = [problem(slow, bad_later), problem(fast, squared_error(fast))]
     module, history = fit(candidates, Rows(4), n_trial_epochs=2)
     assert module is fast
     assert history.loss_curve[0] > 10.0
@@ -70,7 +69,7 @@ def always_nan(batch: Batch) -> Tensor:
 
 def test_a_diverging_restart_is_passed_over() -> None:
     good = line()
-    module, _ = fit([Candidate(Line(), always_nan), good], Rows(4))
+    module, _ = fit([problem(Line(), always_nan), good], Rows(4))
     assert module is good.module
 
 
@@ -78,11 +77,11 @@ def test_all_restarts_diverging_is_an_error_at_once() -> None:
     """None of them is tried again."""
     data = Rows(4)
     with pytest.raises(NonFiniteLossError, match="lower learning_rate_init"):
-        fit([Candidate(Line(), always_nan), Candidate(Line(), always_nan)], data)
+        fit([problem(Line(), always_nan), problem(Line(), always_nan)], data)
     together = len(data.served)
     data = Rows(4)
     with pytest.raises(NonFiniteLossError):
-        fit(Candidate(Line(), always_nan), data)
+        fit(problem(Line(), always_nan), data)
     assert together == 2 * len(data.served)
 
 
@@ -168,7 +167,7 @@ def test_interrupt_inside_the_loss_returns_to_the_last_completed_epoch() -> None
         ends.append(module.w.tolist())
         return False
 
-    module, history = fit(Candidate(candidate, loss), Rows(8), on_epoch=record)
+    module, history = fit(problem(candidate, loss), Rows(8), on_epoch=record)
     assert history.interrupted
     assert len(history.loss_curve) == len(ends) == 2
     assert loss.seen[5] != ends[1]
@@ -180,7 +179,7 @@ def test_interrupt_in_the_first_epoch_leaves_the_initial_parameters() -> None:
         raise KeyboardInterrupt
 
     candidate = Line(0.5, 0.25)
-    module, history = fit(Candidate(candidate, Sick(candidate, {2}, interrupt)), Rows(8))
+    module, history = fit(problem(candidate, Sick(candidate, {2}, interrupt)), Rows(8))
     assert history.interrupted
     assert history.loss_curve == []
     assert module.w.tolist() == [0.5, 0.25]
@@ -223,7 +222,7 @@ def test_interrupt_during_a_trial_keeps_the_best_run_so_far() -> None:
             raise KeyboardInterrupt
         return bad.loss(batch)
 
-    candidates = [good, Candidate(bad.module, interrupting)]
+    candidates = [good, problem(bad.module, interrupting)]
     module, history = train(
         candidates,
         Rows(4),

@@ -6,12 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from line_problem import Line, Rows, Sick, fit, flat, generator, line, plan
+from line_problem import Line, Rows, Sick, fit, flat, generator, line, plan, problem
 from torch import Tensor, nn
 
 from skgp.core.objectives import Batch
 from skgp.core.training import (
-    Candidate,
     Trainer,
     constant,
     one_cycle,
@@ -90,9 +89,10 @@ def test_learning_rates_of_a_fit_follow_the_schedule() -> None:
     """Step s of S uses learning_rate * one_cycle(s / S)."""
     candidate = line()
     rates: list[float] = []
-    trainer = Trainer(candidate, Rows(8), plan(max_iter=10), one_cycle, generator())
-    step = trainer.optimizer.step
-    trainer.optimizer.step = lambda: (rates.append(trainer.optimizer.param_groups[0]["lr"]), step())
+    trainer = Trainer(candidate, Rows(8), plan(max_iter=10), generator())
+    adam = trainer.optimizer._adam
+    step = adam.step
+    adam.step = lambda: (rates.append(adam.param_groups[0]["lr"]), step())
     for _ in range(10):
         trainer.epoch()
     expected = [0.1 * one_cycle(s / 20) for s in range(20)]
@@ -118,7 +118,7 @@ def test_first_steps_are_those_of_adam() -> None:
 def test_loss_curve_is_the_mean_over_rows() -> None:
     """Batches of 4 and 3 rows weigh 4 / 7 and 3 / 7; a zero rate keeps the loss fixed."""
     data = Rows(7)
-    _, history = fit(line(), data, max_iter=1, batch_size=4, learning_rate=0.0)
+    _, history = fit(line(learning_rate=0.0), data, max_iter=1, batch_size=4)
     expected = np.mean((2.0 * np.arange(7.0) + 1.0) ** 2)
     np.testing.assert_allclose(history.loss_curve, [expected], rtol=1e-13)
 
@@ -172,12 +172,12 @@ def test_one_failure_heals_by_a_rollback_and_a_smaller_step(
     loss = Sick(module, {6}, fail)
     ends: list[list[float]] = []
     scales: list[float] = []
-    trainer = Trainer(Candidate(module, loss), Rows(8), plan(), constant, generator())
+    trainer = Trainer(problem(module, loss), Rows(8), plan(schedule=constant), generator())
     curve = []
     for _ in range(5):
         curve.append(trainer.epoch())
         ends.append(module.w.tolist())
-        scales.append(trainer.optimizer.param_groups[0]["lr"])
+        scales.append(trainer.optimizer._adam.param_groups[0]["lr"])
     assert np.all(np.isfinite(curve))
     assert trainer.epochs_done == 5
     assert loss.seen[5] != ends[1]  # the failing epoch had moved on
@@ -189,9 +189,9 @@ def test_rollback_restores_the_moments_of_the_optimiser_too() -> None:
     """A fit that fails once in epoch 3 equals one whose step shrinks there without a failure."""
     module = Line()
     sick = Trainer(
-        Candidate(module, Sick(module, {6}, nan_loss)), Rows(8), plan(), constant, generator()
+        problem(module, Sick(module, {6}, nan_loss)), Rows(8), plan(schedule=constant), generator()
     )
-    healthy = Trainer(line(), Rows(8), plan(), constant, generator())
+    healthy = Trainer(line(), Rows(8), plan(schedule=constant), generator())
     for epoch in range(5):
         if epoch == 2:
             healthy.step_scale = 0.3
@@ -212,7 +212,7 @@ def test_a_loss_that_never_recovers_is_an_error_with_its_remedy(
         "lower learning_rate_init or raise jitter or noise_floor"
     )
     with pytest.raises(NonFiniteLossError, match=message):
-        fit(Candidate(module, loss), Rows(8))
+        fit(problem(module, loss), Rows(8))
     assert module.w.tolist() in loss.seen[0:5:2]  # where a completed epoch began or ended
     assert len(loss.seen) < 20
 
@@ -226,9 +226,7 @@ def test_a_state_whose_loss_is_not_finite_is_no_state_to_go_back_to(n: int) -> N
         # 4 (w - 0.02)^2 where w > 0, else NaN
         return 4.0 * (module.w[0].log().exp() - 0.02).square()
 
-    trainer = Trainer(
-        Candidate(module, loss), Rows(n), plan(learning_rate=0.8), constant, generator()
-    )
+    trainer = Trainer(problem(module, loss, 0.8), Rows(n), plan(schedule=constant), generator())
     curve = [trainer.epoch() for _ in range(12)]
     assert np.all(np.isfinite(curve))
     assert trainer.step_scale < 1.0
@@ -240,4 +238,4 @@ def test_other_errors_pass_through() -> None:
         raise KeyError("no such column")
 
     with pytest.raises(KeyError, match="no such column"):
-        fit(Candidate(Line(), broken), Rows(4))
+        fit(problem(Line(), broken), Rows(4))

@@ -1,52 +1,39 @@
-"""The shell that every regressor shares: validate, scale, seed, train, predict."""
+"""The shell that every trained regressor shares: validate, scale, seed, train, predict."""
 
 import copy
-import math
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_random_state, check_scalar
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
 
-from skgp.core.layers import Latent
+from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.likelihoods import Predictive
-from skgp.core.objectives import Objective
-from skgp.core.training import Candidate, History, Plan, Trainer, constant, train
+from skgp.core.training import Candidate, History, Plan, train
 from skgp.distributions import NormalMixture
 from skgp.estimators._distribution_regressor import DistributionRegressor
-from skgp.estimators._model import Model, Setup
-from skgp.estimators._table import Array, Scale, Table, scale_inputs
+from skgp.estimators._model import Model, Predictor
+from skgp.estimators._setup import Centres, Setup
+from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
 from skgp.estimators._validation import Rows, check_rows, check_same_outputs, split_rows
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
-_AUTO_EPOCHS = 100  # max_iter="auto": fewer for a long table, more for a short one
-_MIN_AUTO_EPOCHS = 3
-_MAX_AUTO_STEPS = 10_000
-_MIN_AUTO_STEPS = 500
 
 
-class GPRegressor(CallbackSupportMixin, DistributionRegressor):
-    """Abstract base of the regressors: everything but the choice of model and objective.
-
-    A family adds `_build` and `_objective`, its constructor, constraints and documentation.
-    """
+class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
+    """Abstract base of the regressors that torch trains: everything but model, loss and plan."""
 
     # Parameters that every family stores in its constructor.
-    kernel: Any
-    beta_reg: float
     max_iter: int | str
-    batch_size: int
-    learning_rate_init: float
     early_stopping: bool
     validation_fraction: float
     n_iter_no_change: int
@@ -54,9 +41,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
     n_restarts: int
     normalize_X: bool
     normalize_y: bool
-    noise_floor: float
-    jitter: float
     warm_start: bool
+    memory: Any
     dtype: str
     device: str
     verbose: int
@@ -66,10 +52,7 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "beta_reg": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
@@ -77,9 +60,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
         "normalize_X": ["boolean"],
         "normalize_y": ["boolean"],
-        "noise_floor": [Interval(Real, 0, None, closed="neither")],
-        "jitter": [Interval(Real, 0, None, closed="neither")],
         "warm_start": ["boolean"],
+        "memory": [None, str, HasMethods(["cache"])],
         "dtype": [StrOptions({"auto", "float32", "float64"})],
         "device": [str],
         "verbose": ["verbose"],
@@ -88,11 +70,19 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
 
     @abstractmethod
     def _build(self, setup: Setup) -> Model:
-        """A model with its initial parameters."""
+        """A model with its initial parameters, in float64."""
 
     @abstractmethod
-    def _objective(self) -> Objective:
-        """What the model is trained for."""
+    def _candidate(self, model: Any, n_data: float) -> Candidate[Any]:
+        """The model with its loss and optimiser."""
+
+    @abstractmethod
+    def _plan(self, n: int) -> Plan:
+        """How to train on n rows."""
+
+    @abstractmethod
+    def _auto_dtype(self, n: int) -> str:
+        """What dtype="auto" means for n rows."""
 
     # ------------------------------------------------------------------ fit
 
@@ -161,7 +151,11 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
 
         def validate(model: Model) -> float:
             assert validation_table is not None
-            return model.mean_log_density(validation_table, _CHUNK)
+            model.condition(table)
+            model.eval()
+            score = model.mean_log_density(validation_table, _CHUNK)
+            model.train()
+            return score
 
         def on_epoch(model: Model, history: History) -> bool:
             self._report(history, plan.max_iter)
@@ -173,16 +167,16 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
                     X=X,
                     y=y,
                     reconstruction_attributes=lambda: self._fitted_attributes(
-                        model, history, rows.y
+                        model, history, rows.y, table
                     ),
                 )
             )
 
         model, history = train(
-            [Candidate(m, self._loss_of(m, table.n_data)) for m in models],
+            [self._candidate(m, table.n_data) for m in models],
             table,
             plan,
-            torch.Generator().manual_seed(_draw_seed(rng)),
+            torch.Generator().manual_seed(draw_seed(rng)),
             validate=None if validation_table is None else validate,
             on_epoch=on_epoch,
         )
@@ -193,68 +187,9 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
                 InterruptedFitWarning,
                 stacklevel=2,
             )
-        self._set(self._fitted_attributes(model, history, rows.y))
+        self._set(self._fitted_attributes(model, history, rows.y, table))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        return self
-
-    @with_callbacks
-    def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None
-    ) -> Self:
-        """Train one epoch on a chunk of rows, going on from the calls before.
-
-        The first call fixes the scales and the initial inducing inputs from its chunk. The learning
-        rate stays at `learning_rate_init`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-        y : array-like of shape (n,) or (n, P)
-        sample_weight : array-like of shape (n,), optional
-        n_total : float, optional
-            Rows (or sum of weights) of the whole stream, by which the divergence is divided;
-            the rows seen so far if None.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If `early_stopping` is set, or as in `fit`.
-        """
-        self._validate_params()
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True")
-        if n_total is not None:
-            check_scalar(n_total, "n_total", Real, min_val=0, include_boundaries="neither")
-            if not math.isfinite(n_total):
-                raise ValueError(f"n_total must be finite, got {n_total}")
-        going_on = hasattr(self, "model_")
-        rows = check_rows(self, X, y, sample_weight, reset=not going_on)
-        if going_on:
-            check_same_outputs("y", rows.y, self._output_shape)
-        rng = check_random_state(self.random_state)
-        table = self._table(rows, self._scales() if going_on else None)
-        model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]
-        seen = getattr(self, "n_samples_seen_", 0.0) + table.n_data
-        plan = self._plan(len(table))
-        trainer = Trainer(
-            Candidate(model, self._loss_of(model, seen if n_total is None else n_total)),
-            table,
-            plan,
-            constant,
-            torch.Generator().manual_seed(_draw_seed(rng)),
-        )
-        if going_on and self._optimizer_state is not None:
-            trainer.optimizer.load_state_dict(copy.deepcopy(self._optimizer_state))
-        loss = trainer.epoch()
-        history = History([*getattr(self, "loss_curve_", []), loss])
-        self._set(self._fitted_attributes(model, history, rows.y))
-        self.n_samples_seen_ = seen
-        self._optimizer_state = trainer.optimizer.state_dict()
         return self
 
     # -------------------------------------------------------------- predict
@@ -269,50 +204,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         Returns
         -------
         NormalMixture with n rows
-            Parametric GP paper, Eqn 11.
         """
-        return self._distribution(X, lambda model: model.likelihood.predictive)
-
-    def predict_latent(self, X: Any) -> NormalMixture:
-        """Distribution of the noiseless function f, in the units of y.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        NormalMixture with n rows
-        """
-        return self._distribution(X, lambda model: model.likelihood.noiseless)
-
-    # --------------------------------------------------- fitted attributes
-
-    @property
-    def stack_(self) -> torch.nn.Module:
-        """The layers, a torch module in float64."""
-        return self._fitted_model().stack
-
-    @property
-    def noise_variance_(self) -> float | Array:
-        """Variance of the observation noise in squared units of y: a float or an array (P,)."""
-        model = self._fitted_model()
-        variance = model.likelihood.noise_var.detach().cpu().numpy() * model.y_scale.unit**2
-        return float(variance[0]) if not self._output_shape else variance
-
-    @property
-    def lengthscales_(self) -> Array:
-        """Lengthscales in the units of X: (D,), or (W, D) for W latent functions."""
-        model = self._fitted_model()
-        scaled = model.stack.top.kernel.lengthscale.detach().cpu().numpy()
-        return self._squeeze(scaled * model.x_scale.unit)
-
-    @property
-    def inducing_points_(self) -> Array:
-        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W latent functions."""
-        model = self._fitted_model()
-        Z = model.stack.bottom.Z.detach().cpu().numpy()
-        return self._squeeze(Z * model.x_scale.unit + model.x_scale.offset)
+        return self._distribution(X, self._fitted_model().predictor())
 
     # ------------------------------------------------------------- helpers
 
@@ -327,16 +220,9 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         model: Model = self.model_
         return model
 
-    def _squeeze(self, values: Array) -> Array:
-        return values if self._output_shape else values[0]
-
     def _like(self, n: int) -> torch.Tensor:
         """An empty tensor of the dtype and on the device that training on n rows uses."""
-        dtype = self.dtype
-        if dtype == "auto":
-            # A table that is trained as a whole costs little, and its fit is then as good as
-            # deterministic: rows repeated or weighted, in any order, give the same model.
-            dtype = "float64" if n <= self.batch_size else "float32"
+        dtype = self._auto_dtype(n) if self.dtype == "auto" else self.dtype
         try:
             return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
         except (RuntimeError, AssertionError) as error:
@@ -352,7 +238,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         X, y, weight = rows
         Y = y.reshape(len(y), -1)
         if scales is None:
-            scales = Scale(X, weight, self.normalize_X), Scale(Y, weight, self.normalize_y)
+            scale = check_memory(self.memory).cache(make_scale)
+            scales = scale(X, weight, self.normalize_X), scale(Y, weight, self.normalize_y)
         return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
 
     def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
@@ -363,39 +250,21 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
         if len(table) > _SETUP_ROWS:
             rows = rng.choice(len(table), _SETUP_ROWS, replace=False)
         weight = table.sample_weight
-        setup = Setup(
-            torch.from_numpy(scale_inputs(table.X[rows], table.x_scale)),
-            torch.from_numpy(table.y_scale.apply(table.Y[rows])),
-            torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows]),
-            table.n_data,
-            0,
-        )
-        models = [self._build(setup._replace(seed=_draw_seed(rng))) for _ in range(self.n_restarts)]
+        x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
+        Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
+        weight_of_rows = torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows])
+        seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
+        centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
+        models = [
+            self._build(Setup(x, Y, weight_of_rows, table.n_data, centres, restart, seed))
+            for restart, seed in enumerate(seeds)
+        ]
         for model in models:
             model.x_scale, model.y_scale = table.x_scale, table.y_scale
         return [model.to(table.like) for model in models]
 
     def _copy_of_model(self, like: torch.Tensor) -> Model:
-        return copy.deepcopy(self._fitted_model()).to(like)
-
-    def _loss_of(self, model: Model, n_data: float) -> Callable[..., torch.Tensor]:
-        objective = self._objective()
-        return lambda batch: model.loss(batch, objective, self.beta_reg, n_data)
-
-    def _plan(self, n: int) -> Plan:
-        max_iter = self.max_iter
-        if max_iter == "auto":
-            n_batches = max(1, round(n / self.batch_size))
-            epochs = min(max(_MAX_AUTO_STEPS // n_batches, _MIN_AUTO_EPOCHS), _AUTO_EPOCHS)
-            max_iter = max(epochs, math.ceil(_MIN_AUTO_STEPS / n_batches))
-        return Plan(
-            max_iter=int(max_iter),
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate_init,
-            n_trial_epochs=max(1, math.ceil(0.05 * int(max_iter))),
-            n_iter_no_change=self.n_iter_no_change if self.early_stopping else None,
-            tol=self.tol,
-        )
+        return copy.deepcopy(self._fitted_model()).to(like).train()
 
     def _report(self, history: History, max_iter: int) -> None:
         if not self.verbose:
@@ -405,11 +274,15 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             line += f"  validation log density {history.validation_scores[-1]:.4f}"
         sys.stdout.write(line + "\n")
 
-    def _fitted_attributes(self, model: Model, history: History, y: Array) -> dict[str, Any]:
+    def _fitted_attributes(
+        self, model: Model, history: History, y: Array, table: Table
+    ) -> dict[str, Any]:
         """Everything that prediction needs, apart from the model in training; float64."""
+        fitted = copy.deepcopy(model).double().eval()
+        fitted.condition(table)
         scores = history.validation_scores
         return {
-            "model_": copy.deepcopy(model).double(),
+            "model_": fitted,
             "n_outputs_": 1 if y.ndim == 1 else y.shape[1],
             "n_iter_": len(history.loss_curve),
             "loss_curve_": list(history.loss_curve),
@@ -424,18 +297,15 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             setattr(self, name, value)
 
     @torch.no_grad()
-    def _distribution(
-        self, X: Any, method: Callable[[Model], Callable[[Latent], Predictive]]
-    ) -> NormalMixture:
-        """Chunks of rows through the stack and one method of the likelihood, in float64."""
+    def _distribution(self, X: Any, predictor: Predictor) -> NormalMixture:
+        """Chunks of rows through a predictor of the model, in float64."""
         model = self._fitted_model()
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        factors, nodes, of_latent = model.stack.factors(), model.nodes(), method(model)
+        log_weights = model.log_weights
         parts = []
         for start in range(0, len(X), _CHUNK):
-            scaled = scale_inputs(X[start : start + _CHUNK], model.x_scale)
-            x = torch.from_numpy(scaled).to(nodes.log_omega)
-            parts.append(_to_arrays(of_latent(model.stack(x, nodes, factors))))
+            x = scale_inputs(X[start : start + _CHUNK], model.x_scale)
+            parts.append(_to_arrays(predictor(torch.from_numpy(x).to(log_weights))))
         mean, std = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         factors_of_cov = [part[2] for part in parts if part[2] is not None]
         scale_tril = np.concatenate(factors_of_cov) if factors_of_cov else None
@@ -444,8 +314,8 @@ class GPRegressor(CallbackSupportMixin, DistributionRegressor):
             offset, unit = model.y_scale.offset[0], model.y_scale.unit[0]
         else:
             offset, unit = model.y_scale.offset, model.y_scale.unit
-        log_weights = nodes.log_omega.cpu().numpy()
-        return NormalMixture(log_weights, mean, std, scale_tril).affine(offset, unit)
+        weights = log_weights.cpu().numpy()
+        return NormalMixture(weights, mean, std, scale_tril).affine(offset, unit)
 
 
 def _to_arrays(predictive: Predictive) -> tuple[Array, Array, Array | None]:
@@ -457,5 +327,6 @@ def _to_arrays(predictive: Predictive) -> tuple[Array, Array, Array | None]:
     return mean.cpu().numpy(), std.cpu().numpy(), scale_tril
 
 
-def _draw_seed(rng: np.random.RandomState) -> int:
+def draw_seed(rng: np.random.RandomState) -> int:
+    """A seed for a generator of another kind."""
     return int(rng.randint(np.iinfo(np.int32).max))

@@ -1,0 +1,107 @@
+"""Deep kernels: networks from inputs to the features that a kernel sees."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import update_bn
+
+FeatureExtractor: TypeAlias = str | Sequence[int] | Callable[[int], nn.Module]
+
+DKL_SIZES: Final = (1000, 1000, 500, 50, 20)  # deep sigma point paper, appendix A.5
+
+
+def dense_network(n_features: int, sizes: Sequence[int]) -> nn.Sequential:
+    """Dense layers with batch norm and ReLU; the last is standardised by a batch norm alone.
+
+    Parameters
+    ----------
+    n_features : int
+        Number D of inputs.
+    sizes : sequence of int
+        Widths of the layers, the last that of the features.
+
+    Returns
+    -------
+    Sequential
+        From (B, D) to (B, sizes[-1]).
+    """
+    *hidden, n_out = sizes
+    widths = [n_features, *hidden]
+    layers: list[nn.Module] = []
+    for n_in, width in pairwise(widths):
+        layers += [nn.Linear(n_in, width), nn.BatchNorm1d(width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], n_out), nn.BatchNorm1d(n_out, affine=False))
+
+
+def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn.Module:
+    """The network of a deep kernel from what a user passed, with weights drawn from `seed`.
+
+    Parameters
+    ----------
+    extractor : "dkl", sequence of int, or callable (n_features) -> Module
+        The network of the deep sigma point paper (appendix A.5), the widths of a network of the
+        same kind, or a factory.
+    n_features : int
+    seed : int
+
+    Returns
+    -------
+    Module
+
+    Raises
+    ------
+    TypeError
+        If the factory does not return a module.
+    """
+    # Modules draw their weights from the global generator, so it is lent and given back.
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+        if extractor == "dkl":
+            return dense_network(n_features, DKL_SIZES)
+        if callable(extractor):
+            module = extractor(n_features)
+            if not isinstance(module, nn.Module):
+                raise TypeError(
+                    "feature_extractor must return a torch.nn.Module when it is called with the "
+                    f"number of inputs, got {type(module).__name__}"
+                )
+            return module
+        assert not isinstance(extractor, str)
+        return dense_network(n_features, extractor)
+
+
+def start_features(features: nn.Module, x: Tensor) -> Tensor:
+    """Set the running statistics of batch norms to those of x (n, D); the features of x.
+
+    Parameters
+    ----------
+    features : Module
+    x : Tensor of shape (n, D)
+
+    Returns
+    -------
+    Tensor of shape (n, F)
+
+    Raises
+    ------
+    ValueError
+        If the features are not a matrix with a row for each input row.
+    """
+    with torch.no_grad():
+        update_bn([x], features)
+        h: Tensor = features.eval()(x)
+    features.train()
+    if h.dim() != 2 or h.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"feature_extractor turns inputs of shape {tuple(x.shape)} into {tuple(h.shape)}: it "
+            "must return a matrix with one row for each input row"
+        )
+    return h
+
+
+def half_squared_norm(module: nn.Module) -> Tensor | float:
+    """Half the sum of squares of all parameters: its gradient is the parameters themselves."""
+    return sum((0.5 * p.square().sum() for p in module.parameters()), start=0.0)

@@ -1,0 +1,141 @@
+"""Optimisers: how a step moves the parameters, given a closure that computes the gradients."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.variational import NaturalPosterior
+
+Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
+
+_HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
+_CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
+
+
+class Optimizer(ABC):
+    """Steps on the parameters of one module."""
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether further steps would change nothing."""
+        return False
+
+    @abstractmethod
+    def step(self, closure: Closure, rate: float) -> float:
+        """Take one step of a length relative to the peak; the loss before it."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` restores; not a copy."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to an earlier state."""
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba 2015).
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+    learning_rate : float
+        At the peak of the schedule.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], learning_rate: float) -> None:
+        self._peak = learning_rate
+        self._adam = torch.optim.Adam(parameters, fused=True)
+
+    def step(self, closure: Closure, rate: float) -> float:
+        for group in self._adam.param_groups:
+            group["lr"] = self._peak * rate
+        loss = closure().item()
+        self._adam.step()
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._adam.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._adam.load_state_dict(state)
+
+
+class NaturalGradient(Optimizer):
+    """Natural-gradient steps on the posteriors, another optimiser for everything else.
+
+    theta <- theta + rho dL/d eta, where L is the objective of all data: with rho = 1 and a batch
+    of all rows the step ends at the optimal q(u) of a Gaussian likelihood (Hensman et al. 2013;
+    Salimbeni et al. 2018).
+
+    Parameters
+    ----------
+    posteriors : list of NaturalPosterior
+    learning_rate : float in (0, 1]
+        Peak of rho.
+    n_data : float
+        By which the loss was divided.
+    others : Optimizer
+    """
+
+    def __init__(
+        self,
+        posteriors: list[NaturalPosterior],
+        learning_rate: float,
+        n_data: float,
+        others: Optimizer,
+    ) -> None:
+        self._parameters = [p for posterior in posteriors for p in posterior.parameters()]
+        self._peak = learning_rate * n_data
+        self._others = others
+
+    def step(self, closure: Closure, rate: float) -> float:
+        loss = self._others.step(closure, rate)
+        with torch.no_grad():
+            for parameter in self._parameters:
+                assert parameter.grad is not None
+                parameter.sub_(parameter.grad, alpha=self._peak * rate)
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._others.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._others.load_state_dict(state)
+
+
+class LBFGS(Optimizer):
+    """L-BFGS with a strong Wolfe line search, one iteration a step: for losses without noise.
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+    """
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self._lbfgs = torch.optim.LBFGS(
+            parameters, max_iter=1, history_size=_HISTORY, line_search_fn="strong_wolfe"
+        )
+        self._last = float("inf")
+        self._converged = False
+
+    @property
+    def is_converged(self) -> bool:
+        return self._converged
+
+    def step(self, closure: Closure, rate: float) -> float:
+        self._lbfgs.param_groups[0]["lr"] = rate
+        loss = float(self._lbfgs.step(closure))  # type: ignore[no-untyped-call]
+        self._converged = abs(self._last - loss) < _CONVERGED
+        self._last = loss
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = self._lbfgs.state_dict()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._lbfgs.load_state_dict(state)

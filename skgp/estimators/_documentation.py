@@ -1,0 +1,140 @@
+"""What the docstrings of the estimators share, written once and put in where a class is defined."""
+
+from string import Template
+from textwrap import dedent, indent
+from typing import Final, TypeVar
+
+ClassT = TypeVar("ClassT", bound=type)
+
+# A line `$name` of a class docstring is replaced by the text of that name.
+SHARED: Final[dict[str, str]] = {
+    "kernel": """\
+        kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="matern52"
+            A name gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its
+            priors, for each latent function; it sees standardised inputs if `normalize_X`.
+        """,
+    "n_latents": """\
+        n_latents : int, optional
+            Number W of latent functions of a two-dimensional y, which the linear model of
+            coregionalisation mixes into P outputs; P if None.
+        """,
+    "features": """\
+        feature_extractor : "dkl", list of int, or callable, optional
+            Deep kernel: a network, trained together with the GP, between inputs and kernel. "dkl"
+            is the network of widths 1000, 1000, 500, 50 and 20 of the deep sigma point paper
+            (appendix A.5): batch norm and ReLU, the features standardised by a last batch norm. A
+            list gives other widths; a callable gets the number of inputs and returns a
+            `torch.nn.Module`, which has to pickle.
+        weight_decay : float, default=1e-4
+            L2 penalty on the network's parameters alone: weight_decay / 2 times their squared norm
+            is added to the loss per row.
+        """,
+    "minibatch": """\
+        max_iter : int or "auto", default="auto"
+            Epochs. "auto": 100, but no more than make 10,000 steps (and at least 3), and enough for
+            500 steps.
+        batch_size : int, default=1000
+            Rows per step. A table of no more rows is trained as a whole, without random order.
+        learning_rate_init : float, default=$rate
+            Peak of the one-cycle schedule of Adam.
+        """,
+    "optimizer": """\
+        optimizer : {"adam", "natgrad"}, default="adam"
+            "natgrad" moves q(u) by natural-gradient steps and everything else by Adam. It needs a
+            full covariance and an objective that is quadratic in u.
+        """,
+    "stopping": """\
+        early_stopping : bool, default=False
+            Stop when the validation score no longer improves, and keep the best parameters. The
+            rows are those of `X_val`, else a share `validation_fraction` of the training rows.
+        validation_fraction : float, default=0.1
+            Share of the rows held out if `early_stopping` and no `X_val` is given.
+        n_iter_no_change : int, default=10
+            Epochs without improvement after which training stops.
+        tol : float, default=1e-4
+            Improvement that counts, in nats per row.
+        """,
+    "restarts": """\
+        n_restarts : int, default=1
+            Starts from inducing inputs that are moved a little (and from other network weights);
+            the one with the lowest training loss after a twentieth of the epochs is trained to the
+            end.
+        """,
+    "scaling": """\
+        normalize_X, normalize_y : bool, default=True
+            Standardise inputs and targets inside the estimator. Results come back in the units
+            of y.
+        noise_floor : float, default=1e-4
+            Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
+            Discrete or leaking targets let a density grow without bound; the floor keeps it finite.
+        jitter : float, default=1e-4
+            Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
+            kernel variance.
+        """,
+    "running": """\
+        warm_start : bool, default=False
+            Whether `fit` goes on from the last fit's parameters and scales.
+        memory : None, str or joblib.Memory, default=None
+            Where scales and inducing inputs of k-means are kept, so that fits on the same rows with
+            an integer `random_state` share them.
+        dtype : {"auto", "float32", "float64"}, default="auto"
+            Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and
+            predictions are always in float64.
+        device : str, default="cpu"
+            Torch device of training and prediction.
+        verbose : int, default=0
+            If positive, write a line per epoch.
+        random_state : int, RandomState or None
+            Seed of the inducing inputs, of a network's weights and of the order of rows.
+        """,
+    "attributes": """\
+        n_features_in_, feature_names_in_ : int, array of str
+            As in scikit-learn.
+        n_outputs_ : int
+            Number P of outputs.
+        n_iter_ : int
+            Epochs trained.
+        loss_curve_ : list of float
+            Mean training loss of each epoch, nats per row.
+        validation_scores_ : list of float or None
+            Mean log density of the validation rows after each epoch, nats per row, in units of y.
+        best_validation_score_ : float or None
+        noise_variance_ : float or array (P,)
+            Variance of the observation noise, squared units of y.
+        lengthscales_ : array (D,) or (W, D)
+            In the units of X; of the features if there is a feature extractor.
+        inducing_points_ : array (M, D) or (W, M, D)
+            In the units of X; among the features if there is a feature extractor.
+        stack_ : torch.nn.Module
+            The layers.
+        model_ : torch.nn.Module
+            Stack, likelihood and scales.
+        """,
+    "raises": """\
+        ValueError
+            In `fit`, if a parameter or an argument is out of its range; the message names it.
+        NonFiniteLossError
+            In `fit`, if training diverges and does not recover.
+        """,
+}
+
+
+class documented:
+    """Class decorator that replaces each line `$name` of the docstring by its shared text.
+
+    Parameters
+    ----------
+    **values : str
+        Values of the placeholders inside the shared texts.
+    """
+
+    def __init__(self, **values: str) -> None:
+        self._texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
+        self._values = values
+
+    def __call__(self, cls: ClassT) -> ClassT:
+        """The class with its docstring completed."""
+        if cls.__doc__:  # absent under python -OO
+            with_texts = Template(cls.__doc__).substitute(self._texts)
+            cls.__doc__ = Template(with_texts).substitute(self._values)
+        return cls

@@ -1,0 +1,120 @@
+"""What the Gaussian process regressors share beyond training: f without noise, hyper-parameters."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import torch
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skgp.core.features import FeatureExtractor, make_features, start_features
+from skgp.core.kernels import PROFILES, GPyTorchBase, KernelLike
+from skgp.distributions import NormalMixture
+from skgp.estimators._model import GPModel
+from skgp.estimators._setup import Setup
+from skgp.estimators._table import Array
+from skgp.estimators._trained_regressor import TrainedRegressor
+
+INITIAL_NOISE = 0.1353352832366127  # exp(-2), in units of the variance of y
+
+
+class GPRegressor(TrainedRegressor):
+    """Abstract base of the regressors whose model is a stack of GP layers."""
+
+    # Parameters that every family stores in its constructor.
+    kernel: KernelLike
+    feature_extractor: FeatureExtractor | None
+    weight_decay: float
+    noise_floor: float
+    jitter: float
+
+    model_: GPModel
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **TrainedRegressor._parameter_constraints,
+        "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
+        "feature_extractor": [None, StrOptions({"dkl"}), "array-like", callable],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "noise_floor": [Interval(Real, 0, None, closed="neither")],
+        "jitter": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def predict_latent(self, X: Any) -> NormalMixture:
+        """Distribution of the noiseless function f, in the units of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        NormalMixture with n rows
+        """
+        return self._distribution(X, self._fitted_model().noiseless_predictor())
+
+    # --------------------------------------------------- fitted attributes
+
+    @property
+    def stack_(self) -> torch.nn.Module:
+        """The layers, a torch module in float64."""
+        return self._fitted_model().stack
+
+    @property
+    def noise_variance_(self) -> float | Array:
+        """Variance of the observation noise in squared units of y: a float or an array (P,)."""
+        model = self._fitted_model()
+        variance = model.likelihood.noise_var.detach().cpu().numpy() * model.y_scale.unit**2
+        return float(variance[0]) if not self._output_shape else variance
+
+    @property
+    def lengthscales_(self) -> Array:
+        """Lengthscales in the units of X: (D,), or (W, D) for W latent functions.
+
+        With a feature extractor they are those of its features.
+        """
+        model = self._fitted_model()
+        lengthscale: Array = model.stack.top.kernel.lengthscale.detach().cpu().numpy()
+        if self.feature_extractor is None:
+            lengthscale = lengthscale * model.x_scale.unit
+        return self._squeeze(lengthscale)
+
+    @property
+    def inducing_points_(self) -> Array:
+        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W latent functions.
+
+        With a feature extractor they are points among its features.
+        """
+        model = self._fitted_model()
+        Z: Array = model.stack.bottom.Z.detach().cpu().numpy()
+        if self.feature_extractor is None:
+            Z = Z * model.x_scale.unit + model.x_scale.offset
+        return self._squeeze(Z)
+
+    # ------------------------------------------------------------- helpers
+
+    def _fitted_model(self) -> GPModel:
+        super()._fitted_model()
+        return self.model_
+
+    def _squeeze(self, values: Array) -> Array:
+        return values if self._output_shape else values[0]
+
+    def _features(self, setup: Setup) -> tuple[torch.nn.Module | None, torch.Tensor]:
+        """The network of a deep kernel, or None, and the features (n, F) of the setup's rows."""
+        if self.feature_extractor is None:
+            return None, setup.x
+        extractor = self.feature_extractor
+        if not isinstance(extractor, str) and not callable(extractor):
+            extractor = check_sizes(extractor)
+        features = make_features(extractor, setup.x.shape[1], setup.seed).double()
+        return features, start_features(features, setup.x)
+
+
+def check_sizes(sizes: Any) -> list[int]:
+    """Widths of the layers of a network as a list of positive integers."""
+    sizes = list(sizes)
+    if not sizes or not all(isinstance(s, Integral) and int(s) > 0 for s in sizes):
+        raise ValueError(
+            "feature_extractor as a list must hold the widths of the layers, at least one and all "
+            f"positive integers, got {sizes}"
+        )
+    return [int(s) for s in sizes]

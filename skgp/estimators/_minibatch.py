@@ -1,0 +1,112 @@
+"""Training by minibatches: its parameters, its plan, and streams of chunks."""
+
+import copy
+import dataclasses
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import torch
+from sklearn.callback import with_callbacks
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils._param_validation import Interval
+
+from skgp.core.training import History, Plan, Trainer, constant, one_cycle
+from skgp.estimators._trained_regressor import TrainedRegressor, draw_seed
+from skgp.estimators._validation import check_rows, check_same_outputs
+
+_AUTO_EPOCHS = 100  # max_iter="auto": fewer for a long table, more for a short one
+_MIN_AUTO_EPOCHS = 3
+_MAX_AUTO_STEPS = 10_000
+_MIN_AUTO_STEPS = 500
+
+
+class MinibatchRegressor(TrainedRegressor):
+    """Abstract base of the regressors whose loss is a mean over the rows of a batch."""
+
+    # Parameters that every family stores in its constructor.
+    batch_size: int
+    learning_rate_init: float
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **TrainedRegressor._parameter_constraints,
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    @with_callbacks
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None
+    ) -> Self:
+        """Train one epoch on a chunk of rows, going on from the calls before.
+
+        The first call fixes the scales and the initial inducing inputs from its chunk. The learning
+        rate stays at `learning_rate_init`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        y : array-like of shape (n,) or (n, P)
+        sample_weight : array-like of shape (n,), optional
+        n_total : float, optional
+            Rows (or sum of weights) of the whole stream, by which the divergence is divided;
+            the rows seen so far if None.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `early_stopping` is set, or as in `fit`.
+        """
+        self._validate_params()
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True")
+        if n_total is not None:
+            check_scalar(n_total, "n_total", Real, min_val=0, include_boundaries="neither")
+            if not math.isfinite(n_total):
+                raise ValueError(f"n_total must be finite, got {n_total}")
+        going_on = hasattr(self, "model_")
+        rows = check_rows(self, X, y, sample_weight, reset=not going_on)
+        if going_on:
+            check_same_outputs("y", rows.y, self._output_shape)
+        rng = check_random_state(self.random_state)
+        table = self._table(rows, self._scales() if going_on else None)
+        model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]
+        seen = getattr(self, "n_samples_seen_", 0.0) + table.n_data
+        trainer = Trainer(
+            self._candidate(model, seen if n_total is None else n_total),
+            table,
+            dataclasses.replace(self._plan(len(table)), schedule=constant),
+            torch.Generator().manual_seed(draw_seed(rng)),
+        )
+        if going_on and self._optimizer_state is not None:
+            trainer.optimizer.load_state_dict(copy.deepcopy(self._optimizer_state))
+        loss = trainer.epoch()
+        history = History([*getattr(self, "loss_curve_", []), loss])
+        self._set(self._fitted_attributes(model, history, rows.y, table))
+        self.n_samples_seen_ = seen
+        self._optimizer_state = trainer.optimizer.state_dict()
+        return self
+
+    def _auto_dtype(self, n: int) -> str:
+        # A table that is trained as a whole costs little, and its fit is then as good as
+        # deterministic: rows repeated or weighted, in any order, give the same model.
+        return "float64" if n <= self.batch_size else "float32"
+
+    def _plan(self, n: int) -> Plan:
+        max_iter = self.max_iter
+        if max_iter == "auto":
+            n_batches = max(1, round(n / self.batch_size))
+            epochs = min(max(_MAX_AUTO_STEPS // n_batches, _MIN_AUTO_EPOCHS), _AUTO_EPOCHS)
+            max_iter = max(epochs, math.ceil(_MIN_AUTO_STEPS / n_batches))
+        return Plan(
+            max_iter=int(max_iter),
+            batch_size=self.batch_size,
+            schedule=one_cycle,
+            n_trial_epochs=max(1, math.ceil(0.05 * int(max_iter))),
+            n_iter_no_change=self.n_iter_no_change if self.early_stopping else None,
+            tol=self.tol,
+        )

@@ -1,0 +1,78 @@
+"""What a family needs to build its model: rows, seeds, and inducing inputs that restarts share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import joblib
+import torch
+from torch import Tensor
+
+from skgp.core.inducing import Array
+
+_RESTART_SHIFT = 0.1  # by which restarts move inducing inputs, in units of the scaled inputs
+
+
+class Centres:
+    """Inducing inputs by k-means, computed once for all restarts that ask for the same ones.
+
+    Parameters
+    ----------
+    kmeans : callable (X, n, seed) -> array
+        Perhaps cached on disk.
+    seed : int
+    """
+
+    def __init__(self, kmeans: Callable[[Array, int, int], Array], seed: int) -> None:
+        self._kmeans = kmeans
+        self._seed = seed
+        self._known: dict[tuple[str, int], Tensor] = {}
+
+    def __call__(self, x: Tensor, n: int) -> Tensor:
+        """At most n centres of the rows of x (n, D)."""
+        key = joblib.hash(x.numpy()), n
+        if key not in self._known:
+            self._known[key] = torch.from_numpy(self._kmeans(x.numpy(), n, self._seed))
+        return self._known[key]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Training rows, or a subsample of them, and sources of chance.
+
+    Attributes
+    ----------
+    x : Tensor of shape (n, D)
+        Scaled inputs; float64.
+    Y : Tensor of shape (n, P)
+        Scaled targets of the same rows; NaN where missing.
+    weight : Tensor of shape (n,)
+        Weights of the same rows.
+    n_data : float
+        Sum of the weights of all training rows.
+    centres : Centres
+        Shared by all restarts.
+    restart : int
+        Number of the restart, from zero.
+    seed : int
+        Of this restart.
+    """
+
+    x: Tensor
+    Y: Tensor
+    weight: Tensor
+    n_data: float
+    centres: Centres
+    restart: int
+    seed: int
+
+    def inducing_points(self, features: Tensor, n: int) -> Tensor:
+        """Initial inducing inputs (M, F), M at most n, of features (n, F).
+
+        The first restart takes the centres of k-means, the others move them a little.
+        """
+        Z = self.centres(features, n)
+        if self.restart == 0:
+            return Z.clone()
+        generator = torch.Generator().manual_seed(self.seed)
+        shift = torch.randn(Z.shape, generator=generator, dtype=Z.dtype)
+        return Z + _RESTART_SHIFT * shift
