@@ -56,9 +56,9 @@ SHARED: Final[dict[str, str]] = {
         """,
     "restarts": """\
         n_restarts : int, default=1
-            Starts from inducing inputs that are moved a little (and from other network weights);
-            the one with the lowest training loss after a twentieth of the epochs is trained to the
-            end.
+            Starts from other lengthscales (of a named kernel) and other network weights, with the
+            same inducing inputs; the one with the lowest training loss after a twentieth of the
+            epochs is trained to the end.
         """,
     "scaling": """\
         normalize_X, normalize_y : bool, default=True

@@ -1,5 +1,6 @@
 """What a family needs to build its model: rows, seeds, and inducing inputs that restarts share."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from skgp.core.inducing import Array
 
-_RESTART_SHIFT = 0.1  # by which restarts move inducing inputs, in units of the scaled inputs
+_RESTART_SPREAD = 0.5  # standard deviation of the log lengthscales that restarts begin with
 
 
 class Centres:
@@ -65,14 +66,14 @@ class Setup:
     restart: int
     seed: int
 
-    def inducing_points(self, features: Tensor, n: int) -> Tensor:
-        """Initial inducing inputs (M, F), M at most n, of features (n, F).
+    def lengthscale(self, features: Tensor) -> float:
+        """Initial lengthscale for features (n, F) of unit variance.
 
-        The first restart takes the centres of k-means, the others move them a little.
+        sqrt(F), at which two typical rows are about as far apart as the kernel reaches, for the
+        first restart; up to a few times more or less for the others.
         """
-        Z = self.centres(features, n)
+        lengthscale = math.sqrt(features.shape[1])
         if self.restart == 0:
-            return Z.clone()
+            return lengthscale
         generator = torch.Generator().manual_seed(self.seed)
-        shift = torch.randn(Z.shape, generator=generator, dtype=Z.dtype)
-        return Z + _RESTART_SHIFT * shift
+        return lengthscale * math.exp(_RESTART_SPREAD * float(torch.randn((), generator=generator)))

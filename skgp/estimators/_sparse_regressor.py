@@ -1,6 +1,5 @@
 """What SVGP, VFITC and PPGPR share: the model of one layer, built from k-means inducing inputs."""
 
-import math
 from abc import abstractmethod
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -65,7 +64,7 @@ class SparseRegressor(MinibatchRegressor, GPRegressor):
             mixing = _principal_mixing(filled, n_latents)
             latent = (filled @ torch.linalg.pinv(mixing)).mT
         features, h = self._features(setup)
-        kernel = make_kernel(self.kernel, len(latent), h.shape[1], math.sqrt(h.shape[1]))
+        kernel = make_kernel(self.kernel, len(latent), h.shape[1], setup.lengthscale(h))
         layer = self._layer(kernel, setup, h).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
@@ -78,7 +77,7 @@ class SparseRegressor(MinibatchRegressor, GPRegressor):
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> Layer:
         """The layer with its initial inducing inputs among the features (n, F)."""
-        Z = each_gp(kernel, setup.inducing_points(features, self.n_inducing))
+        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
         posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
         return SparseGP(kernel, Z, posterior, self.jitter)
 
@@ -107,7 +106,9 @@ class SparseRegressor(MinibatchRegressor, GPRegressor):
         adam = Adam(others, self.learning_rate_init)
         if not natural:
             return adam
-        return NaturalGradient(natural, _NATURAL_RATE, n_data, adam)
+        # A step of length rho multiplies the old precision by 1 - rho beta_reg.
+        rate = _NATURAL_RATE / max(1.0, self.beta_reg)
+        return NaturalGradient(natural, rate, n_data, adam)
 
     def _check_optimizer(self) -> None:
         if self.optimizer != "natgrad":
@@ -122,11 +123,6 @@ class SparseRegressor(MinibatchRegressor, GPRegressor):
             raise ValueError(
                 "optimizer='natgrad' moves a full covariance: use covariance='full' or "
                 f"optimizer='adam', got covariance={self.covariance!r}"
-            )
-        if self.beta_reg * _NATURAL_RATE > 1.0:
-            raise ValueError(
-                f"optimizer='natgrad' is stable for beta_reg up to {1.0 / _NATURAL_RATE:g}, got "
-                f"{self.beta_reg}: lower it or use optimizer='adam'"
             )
 
 

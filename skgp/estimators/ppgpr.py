@@ -152,8 +152,8 @@ class PPGPRRegressor(SparseRegressor):
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> Layer:
         if self.covariance != "decoupled":
             return super()._layer(kernel, setup, features)
-        Z_mean = each_gp(kernel, setup.inducing_points(features, self.n_inducing_mean))
-        Z = each_gp(kernel, setup.inducing_points(features, self.n_inducing))
+        Z_mean = each_gp(kernel, setup.centres(features, self.n_inducing_mean))
+        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
         mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2]))
         posterior = DiagonalPosterior(torch.zeros(Z.shape[:2]), INITIAL_VAR)
         return DecoupledGP(kernel, Z_mean, Z, mean_posterior, posterior, self.jitter)

@@ -152,7 +152,7 @@ class SVGPRegressor(SparseRegressor):
         if self.n_orthogonal == 0:
             return super()._layer(kernel, setup, features)
         # Both bases come from one k-means, so that they cover the inputs together.
-        Z = setup.inducing_points(features, self.n_inducing + self.n_orthogonal)
+        Z = setup.centres(features, self.n_inducing + self.n_orthogonal)
         generator = torch.Generator().manual_seed(setup.seed)
         Z = each_gp(kernel, Z[torch.randperm(len(Z), generator=generator)])
         Z, Z_mean = Z[:, : self.n_inducing], Z[:, self.n_inducing :]

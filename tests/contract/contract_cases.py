@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skgp import PPGPRRegressor, SVGPRegressor
+from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,12 @@ _PPGPR = {"n_inducing_mean": 20}
 REGRESSORS = (
     Case("svgp-full", SVGPRegressor, {"covariance": "full"}),
     Case("svgp-diagonal", SVGPRegressor, {"covariance": "diagonal"}),
+    Case("svgp-delta", SVGPRegressor, {"covariance": "delta"}),
+    Case("svgp-gamma", SVGPRegressor, {"gamma": 1.03}),
+    Case("svgp-orthogonal", SVGPRegressor, {"n_orthogonal": 10}),
+    Case("svgp-natgrad", SVGPRegressor, {"optimizer": "natgrad"}),
+    Case("vfitc-full", VFITCRegressor, {"covariance": "full"}),
+    Case("vfitc-diagonal", VFITCRegressor, {"covariance": "diagonal"}),
     Case("ppgpr-decoupled", PPGPRRegressor, {"covariance": "decoupled", **_PPGPR}),
     Case("ppgpr-full", PPGPRRegressor, {"covariance": "full", **_PPGPR}),
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),

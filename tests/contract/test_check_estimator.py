@@ -100,7 +100,8 @@ def test_every_choice_of_covariance_has_a_case() -> None:
     """A new option of a constructor must not stay outside the contract."""
     for cls in {case.cls for case in REGRESSORS}:
         (options,) = cls._parameter_constraints["covariance"]
-        assert options.options == {c.params["covariance"] for c in REGRESSORS if c.cls is cls}
+        cases = [case.make() for case in REGRESSORS if case.cls is cls]
+        assert options.options == {model.covariance for model in cases}
 
 
 def test_every_constructor_parameter_has_a_constraint_and_a_default(case: Any) -> None:
