@@ -38,6 +38,10 @@ SHARED: Final[dict[str, str]] = {
         learning_rate_init : float, default=$rate
             Peak of the one-cycle schedule of Adam.
         """,
+    "collapsed": """\
+        max_iter : int, default=100
+            Iterations of L-BFGS; fewer if it converges. Each sees all rows, two times or more.
+        """,
     "optimizer": """\
         optimizer : {"adam", "natgrad"}, default="adam"
             "natgrad" moves q(u) by natural-gradient steps and everything else by Adam. It needs a
@@ -71,6 +75,10 @@ SHARED: Final[dict[str, str]] = {
             Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
             kernel variance.
         """,
+    "inducing_points": """\
+        inducing_points_ : array (M, D) or (W, M, D)
+            In the units of X; among the features if there is a feature extractor.
+        """,
     "running": """\
         warm_start : bool, default=False
             Whether `fit` goes on from the last fit's parameters and scales.
@@ -103,8 +111,6 @@ SHARED: Final[dict[str, str]] = {
             Variance of the observation noise, squared units of y.
         lengthscales_ : array (D,) or (W, D)
             In the units of X; of the features if there is a feature extractor.
-        inducing_points_ : array (M, D) or (W, M, D)
-            In the units of X; among the features if there is a feature extractor.
         stack_ : torch.nn.Module
             The layers.
         model_ : torch.nn.Module

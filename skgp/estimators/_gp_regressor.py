@@ -7,7 +7,7 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skgp.core.features import FeatureExtractor, make_features, start_features
-from skgp.core.kernels import PROFILES, GPyTorchBase, KernelLike
+from skgp.core.kernels import PROFILES, GPyTorchBase, Kernel, KernelLike
 from skgp.distributions import NormalMixture
 from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
@@ -77,18 +77,6 @@ class GPRegressor(TrainedRegressor):
             lengthscale = lengthscale * model.x_scale.unit
         return self._squeeze(lengthscale)
 
-    @property
-    def inducing_points_(self) -> Array:
-        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W latent functions.
-
-        With a feature extractor they are points among its features.
-        """
-        model = self._fitted_model()
-        Z: Array = model.stack.bottom.Z.detach().cpu().numpy()
-        if self.feature_extractor is None:
-            Z = Z * model.x_scale.unit + model.x_scale.offset
-        return self._squeeze(Z)
-
     # ------------------------------------------------------------- helpers
 
     def _fitted_model(self) -> GPModel:
@@ -107,6 +95,34 @@ class GPRegressor(TrainedRegressor):
             extractor = check_sizes(extractor)
         features = make_features(extractor, setup.x.shape[1], setup.seed).double()
         return features, start_features(features, setup.x)
+
+
+class InducingRegressor(GPRegressor):
+    """Abstract base of the regressors with inducing inputs."""
+
+    n_inducing: int
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **GPRegressor._parameter_constraints,
+        "n_inducing": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    @property
+    def inducing_points_(self) -> Array:
+        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W latent functions.
+
+        With a feature extractor they are points among its features.
+        """
+        model = self._fitted_model()
+        Z: Array = model.stack.bottom.Z.detach().cpu().numpy()
+        if self.feature_extractor is None:
+            Z = Z * model.x_scale.unit + model.x_scale.offset
+        return self._squeeze(Z)
+
+
+def each_gp(kernel: Kernel, Z: torch.Tensor) -> torch.Tensor:
+    """Inducing inputs (M, F) for each GP of a kernel, (W, M, F)."""
+    return Z.expand(len(kernel.variance), -1, -1).clone()
 
 
 def check_sizes(sizes: Any) -> list[int]:

@@ -35,12 +35,12 @@ class Model(nn.Module, ABC):
     def log_density(self) -> Callable[[Batch], Tensor]:
         """From a batch to its predictive log densities (B,), in units of the scaled targets."""
 
-    def condition(self, table: Table) -> None:
-        """Compute what prediction needs of the training rows; nothing by default.
+    def conditioned(self, table: Table) -> "Model":
+        """The model that predicts, given the training rows: itself by default.
 
         Models that are trained by minibatches hold everything in their parameters.
         """
-        return
+        return self
 
     @torch.no_grad()
     def mean_log_density(self, table: Table, chunk: int) -> float:

@@ -17,7 +17,7 @@ from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
 from skgp.core.stack import GPStack
 from skgp.core.training import Candidate
 from skgp.core.variational import Covariance, NaturalPosterior, make_posterior
-from skgp.estimators._gp_regressor import INITIAL_NOISE, GPRegressor
+from skgp.estimators._gp_regressor import INITIAL_NOISE, InducingRegressor, each_gp
 from skgp.estimators._minibatch import MinibatchRegressor
 from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
@@ -26,20 +26,18 @@ INITIAL_VAR = 0.1  # of q(v)
 _NATURAL_RATE = 0.5  # peak of the natural-gradient steps; 1 forgets all earlier batches
 
 
-class SparseRegressor(MinibatchRegressor, GPRegressor):
+class SparseRegressor(MinibatchRegressor, InducingRegressor):
     """Abstract base: a family adds its objective and, if need be, another layer."""
 
     # Parameters that every family stores in its constructor.
-    n_inducing: int
     covariance: Any
     beta_reg: float
     n_latents: int | None
     optimizer: str
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GPRegressor._parameter_constraints,
+        **InducingRegressor._parameter_constraints,
         **MinibatchRegressor._parameter_constraints,
-        "n_inducing": [Interval(Integral, 1, None, closed="left")],
         "beta_reg": [Interval(Real, 0, None, closed="left")],
         "n_latents": [Interval(Integral, 1, None, closed="left"), None],
         "optimizer": [StrOptions({"adam", "natgrad"})],
@@ -124,11 +122,6 @@ class SparseRegressor(MinibatchRegressor, GPRegressor):
                 "optimizer='natgrad' moves a full covariance: use covariance='full' or "
                 f"optimizer='adam', got covariance={self.covariance!r}"
             )
-
-
-def each_gp(kernel: Kernel, Z: Tensor) -> Tensor:
-    """Inducing inputs (M, F) for each GP of a kernel, (W, M, F)."""
-    return Z.expand(len(kernel.variance), -1, -1).clone()
 
 
 def _principal_mixing(Y: Tensor, n_latents: int) -> Tensor:

@@ -151,9 +151,8 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
 
         def validate(model: Model) -> float:
             assert validation_table is not None
-            model.condition(table)
-            model.eval()
-            score = model.mean_log_density(validation_table, _CHUNK)
+            model.eval()  # batch norms by their running statistics
+            score = model.conditioned(table).mean_log_density(validation_table, _CHUNK)
             model.train()
             return score
 
@@ -278,8 +277,7 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
         self, model: Model, history: History, y: Array, table: Table
     ) -> dict[str, Any]:
         """Everything that prediction needs, apart from the model in training; float64."""
-        fitted = copy.deepcopy(model).double().eval()
-        fitted.condition(table)
+        fitted = copy.deepcopy(model).double().eval().conditioned(table)
         scores = history.validation_scores
         return {
             "model_": fitted,

@@ -13,8 +13,9 @@ from skgp.core.layers import DecoupledGP, Layer
 from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior
 from skgp.estimators._documentation import documented
+from skgp.estimators._gp_regressor import each_gp
 from skgp.estimators._setup import Setup
-from skgp.estimators._sparse_regressor import INITIAL_VAR, SparseRegressor, each_gp
+from skgp.estimators._sparse_regressor import INITIAL_VAR, SparseRegressor
 
 
 @documented(rate="0.02", auto_dtype="float64 for a table of one batch and float32 for a larger one")
@@ -50,6 +51,7 @@ class PPGPRRegressor(SparseRegressor):
 
     Attributes
     ----------
+    $inducing_points
     $attributes
 
     Raises

@@ -13,8 +13,9 @@ from skgp.core.layers import Layer, OrthogonalGP
 from skgp.core.objectives import ELBO, Objective, gamma_robust
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
+from skgp.estimators._gp_regressor import each_gp
 from skgp.estimators._setup import Setup
-from skgp.estimators._sparse_regressor import INITIAL_VAR, SparseRegressor, each_gp
+from skgp.estimators._sparse_regressor import INITIAL_VAR, SparseRegressor
 
 
 @documented(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")
@@ -53,6 +54,7 @@ class SVGPRegressor(SparseRegressor):
 
     Attributes
     ----------
+    $inducing_points
     $attributes
 
     Raises

@@ -41,6 +41,7 @@ class VFITCRegressor(SparseRegressor):
 
     Attributes
     ----------
+    $inducing_points
     $attributes
 
     Raises
