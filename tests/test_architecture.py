@@ -29,7 +29,7 @@ LEVELS = (
         "skgp.core.variational",
         "skgp.distributions",
     ),
-    ("skgp.core.layers", "skgp.core.features"),
+    ("skgp.core.layers", "skgp.core.features", "skgp.core.fitc"),
     ("skgp.core.likelihoods", "skgp.core.stack", "skgp.core.initialisation"),
     ("skgp.core.objectives",),
     ("skgp.core.training",),
