@@ -123,16 +123,17 @@ def test_row_of_weight_k_equals_k_rows(problem, rng):
 def test_missing_targets_are_dropped(problem, rng):
     """Each GP misses rows of its own; their targets hold numbers that must not count."""
     mask = torch.from_numpy((rng.random((N_GPS, N_ROWS)) < 0.6).astype(float))
-    y = torch.where(mask > 0, problem["y"], 1e3)
-    value = fitc_log_marginal(**(problem | {"y": y, "mask": mask}))
-    observed = [np.flatnonzero(mask[w]) for w in range(N_GPS)]
-    expected = [dense_log_marginal(problem, w, observed[w]) for w in range(N_GPS)]
+    weight = torch.from_numpy(rng.integers(1, 3, N_ROWS).astype(float))
+    changes = {"y": torch.where(mask > 0, problem["y"], 1e3), "mask": mask, "weight": weight}
+    value = fitc_log_marginal(**(problem | changes))
+    rows = [np.repeat(np.arange(N_ROWS), (mask[w] * weight).long()) for w in range(N_GPS)]
+    expected = [dense_log_marginal(problem, w, rows[w]) for w in range(N_GPS)]
     np.testing.assert_allclose(value.detach(), expected, rtol=1e-8)
     x_test = normal(rng, 9, 2)
-    moments = predict(problem, x_test, y=y, mask=mask)
+    moments = predict(problem, x_test, **changes)
     for w in range(N_GPS):
-        dropped = {"x": problem["x"][observed[w]], "y": problem["y"][:, observed[w]]}
-        dropped["weight"] = torch.ones(len(observed[w])).double()
+        dropped = {"x": problem["x"][rows[w]], "y": problem["y"][:, rows[w]]}
+        dropped["weight"] = torch.ones(len(rows[w])).double()
         for value, wanted in zip(moments, predict(problem, x_test, **dropped), strict=True):
             np.testing.assert_allclose(value[:, w].detach(), wanted[:, w].detach(), rtol=1e-8)
 
