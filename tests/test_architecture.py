@@ -21,7 +21,12 @@ MAX_LINES = 500
 # package; two entries of one row never import each other.
 LEVELS = (
     ("skgp.exceptions",),
-    ("skgp.core.linalg", "skgp.core.conjugate_gradients", "skgp.core.memory"),
+    (
+        "skgp.core.linalg",
+        "skgp.core.conjugate_gradients",
+        "skgp.core.memory",
+        "skgp.core.rows",
+    ),
     (
         "skgp.core.kernels",
         "skgp.core.inducing",

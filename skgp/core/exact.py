@@ -13,6 +13,7 @@ from skgp.core.conjugate_gradients import ConjugateGradients
 from skgp.core.kernels import Kernel
 from skgp.core.layers import Latent
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
+from skgp.core.rows import residuals_and_counts
 
 # From Kuf (W, n, B) to the share of the variance that the rows explain, (W, B).
 Explained = Callable[[Tensor], Tensor]
@@ -41,7 +42,7 @@ def exact_log_marginal(
         Constant prior means.
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-        Targets of each GP; any number where missing.
+        Targets of each GP; anything where missing.
     weight : Tensor of shape (n,)
     noise_var : Tensor of shape (W,)
     jitter : float
@@ -61,9 +62,8 @@ def exact_log_marginal(
     NotPositiveDefiniteError
         If K + noise has no Cholesky factor.
     """
-    count = _count(y, weight, mask)
+    r, count = residuals_and_counts(y, mean, weight, mask)
     K, shift = _system(kernel, x, count, noise_var)
-    r = _residual(mean, y, count)
     if solver.takes(x.shape[0]):
         log_det, quadratic = solver.log_det_and_quadratic(K, _raised(K, shift, jitter), r)
     else:
@@ -132,10 +132,11 @@ class ExactGP(nn.Module):
         NotPositiveDefiniteError
             If K + noise has no Cholesky factor.
         """
-        self.count.copy_(_count(y, weight, mask))
+        r, count = residuals_and_counts(y, self.mean, weight, mask)
+        self.count.copy_(count)
         self.noise_var.copy_(noise_var)
         K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
-        r = _residual(self.mean, y, self.count).unsqueeze(-1)
+        r = r.unsqueeze(-1)
         if self.L_inv is None:
             alpha = self.solver.solve(K, _raised(K, shift, self.jitter), r)
         else:
@@ -189,14 +190,6 @@ def _system(kernel: Kernel, x: Tensor, count: Tensor, noise_var: Tensor) -> tupl
     if not bool(observed.all()):
         K = K * (observed.unsqueeze(-1) & observed.unsqueeze(-2))
     return K, shift
-
-
-def _count(y: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor:
-    return weight.expand_as(y) if mask is None else weight * mask
-
-
-def _residual(mean: Tensor, y: Tensor, count: Tensor) -> Tensor:
-    return torch.where(count > 0, y - mean.unsqueeze(-1), 0.0)
 
 
 def _add_diagonal(K: Tensor, shift: Tensor) -> Tensor:

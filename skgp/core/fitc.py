@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from skgp.core.kernels import Kernel
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
+from skgp.core.rows import residuals_and_counts
 
 _PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: rounding is all that needs a remedy
 _CHUNK_SIZE = 2048
@@ -42,7 +43,7 @@ def fitc_log_marginal(
         Inducing inputs.
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-        Targets of each GP; any number where missing.
+        Targets of each GP; anything where missing.
     weight : Tensor of shape (n,)
     noise_var : Tensor of shape (W,)
     jitter : float
@@ -127,10 +128,10 @@ def _sums(
         b = (AR @ residual.unsqueeze(-1)).squeeze(-1)
         return b.double(), (AR @ A.mT).double(), rest.sum(-1, dtype=torch.float64)
 
-    count = weight.expand_as(y) if mask is None else weight * mask
+    residual, count = residuals_and_counts(y, mean, weight, mask)
     chunks = zip(
         torch.split(x, chunk_size),
-        torch.split(y - mean.unsqueeze(-1), chunk_size, -1),
+        torch.split(residual, chunk_size, -1),
         torch.split(count, chunk_size, -1),
         strict=True,
     )

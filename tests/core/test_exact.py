@@ -113,7 +113,7 @@ def test_row_of_weight_k_equals_k_rows(problem, rng, solver):
 
 @pytest.mark.parametrize("solver", [CHOLESKY, ITERATIVE], ids=["cholesky", "iterative"])
 def test_missing_targets_are_dropped(problem, rng, solver):
-    """Each GP misses rows of its own; their targets hold numbers that must not count."""
+    """Each GP misses rows of its own."""
     mask = torch.from_numpy((rng.random((N_GPS, 30)) < 0.6).astype(float))
     weight = torch.from_numpy(rng.uniform(0.5, 2.0, 30))
     changes = {"y": torch.where(mask > 0, problem["y"], np.nan), "mask": mask, "weight": weight}
@@ -174,7 +174,7 @@ def gradients(problem, solver):
 
 
 def test_stochastic_likelihood_and_gradient_agree_with_the_cholesky_factor(rng):
-    """Mean over 40 seeds within four standard errors, with weights and missing targets.
+    """Mean over 20 seeds within four standard errors, with weights and missing targets.
 
     What does not hang on the probes (the derivative in the mean) has no standard error, hence the
     relative 1e-4.
@@ -186,10 +186,10 @@ def test_stochastic_likelihood_and_gradient_agree_with_the_cholesky_factor(rng):
     draws = torch.stack(
         [
             gradients(problem, ConjugateGradients(seed, 0, tolerance=1e-5, rank=10))
-            for seed in range(40)
+            for seed in range(20)
         ]
     )
-    error = draws.std(0) / 40**0.5
+    error = draws.std(0) / 20**0.5
     assert (error < 0.1 * exact.abs().max()).all()
     assert ((draws.mean(0) - exact).abs() < 4.0 * error + 1e-4 * exact.abs()).all()
 
@@ -200,10 +200,7 @@ def test_small_noise_leaves_no_bias_in_the_log_determinant(rng):
     problem["noise_var"] = 1e-4 * problem["kernel"].variance.detach()
     exact = value_of(problem)
     draws = torch.stack(
-        [
-            value_of(problem, solver=ConjugateGradients(seed, 0, n_probes=20, rank=10))
-            for seed in range(8)
-        ]
+        [value_of(problem, solver=ConjugateGradients(seed, 0, rank=30)) for seed in range(8)]
     )
     error = draws.std(0) / 8**0.5
     assert ((draws.mean(0) - exact).abs() < 4.0 * error).all()
