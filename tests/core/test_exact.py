@@ -206,6 +206,23 @@ def test_small_noise_leaves_no_bias_in_the_log_determinant(rng):
     assert ((draws.mean(0) - exact).abs() < 4.0 * error).all()
 
 
+@pytest.mark.parametrize(
+    ("poor", "rich"),
+    [({"n_probes": 2}, {"n_probes": 50}), ({"rank": 1}, {"rank": 60})],
+    ids=["probes", "preconditioner"],
+)
+def test_probes_and_preconditioner_narrow_the_estimate(rng, poor, rich):
+    """The standard deviation over 15 seeds falls by more than half."""
+    problem = make_problem(rng, 100)
+
+    def spread(**changes):
+        arguments = {"min_rows": 0, "tolerance": 1e-4, "rank": 10} | changes
+        solvers = (ConjugateGradients(seed, **arguments) for seed in range(15))
+        return torch.stack([value_of(problem, solver=solver) for solver in solvers]).std(0)
+
+    assert (spread(**rich) < 0.5 * spread(**poor)).all()
+
+
 def test_same_seed_gives_the_same_estimate_and_another_seed_another(problem):
     solver = ConjugateGradients(3, 0, rank=5)
     first = value_of(problem, solver=solver)
