@@ -2,10 +2,10 @@
 Choosing beta_reg on a validation split
 =======================================
 
-`beta_reg` weighs the divergence of q(u) from its prior against the data. The papers choose it on one
-validation split rather than by cross-validation: one fit for each value. In scikit-learn that is a
-`GridSearchCV` over a `PredefinedSplit`. The fits see the same rows, so with `memory` they share
-their standardisation and their k-means.
+`beta_reg` weighs the divergence of q(u) from its prior against the data. The papers choose it on
+one validation split rather than by cross-validation: one fit for each value. In scikit-learn that
+is a `GridSearchCV` over a `PredefinedSplit`. The fits see the same rows, so with `memory` they
+share their standardisation and their k-means.
 """
 
 # %%

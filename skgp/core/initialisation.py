@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels import Kernel
-from skgp.core.layers import Layer
+from skgp.core.layers import SparseLayer
 from skgp.core.linalg import LOG_2PI, inverse_cholesky
 
 _BOUND_ROWS = 3000  # rows and inducing inputs from which hyper-parameters are estimated
@@ -61,13 +61,13 @@ def collapsed_bound(
 
 
 def start_hyperparameters(
-    layer: Layer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
 
     Parameters
     ----------
-    layer : Layer
+    layer : SparseLayer
         Its kernel parameters are changed in place.
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
@@ -101,7 +101,7 @@ def start_hyperparameters(
 
 @torch.no_grad()
 def start_posterior(
-    layer: Layer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor, n_data: float
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor, n_data: float
 ) -> None:
     """Set the posterior of the mean's basis to its optimum given the kernel and the noise.
 
@@ -110,7 +110,7 @@ def start_posterior(
 
     Parameters
     ----------
-    layer : Layer
+    layer : SparseLayer
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
     weight : Tensor of shape (n,)

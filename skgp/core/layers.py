@@ -59,23 +59,57 @@ class Factors(NamedTuple):
 
 
 class Layer(nn.Module, ABC):
-    """W sparse GPs with a constant prior mean each, over common inputs.
+    """W GPs with a constant prior mean each, over common inputs.
 
     Parameters
     ----------
     kernel : Kernel
         Covariance of the W GPs.
     jitter : float
-        Relative diagonal regularisation of Kuu.
+        Relative diagonal regularisation of kernel matrices.
     """
-
-    Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
 
     def __init__(self, kernel: Kernel, jitter: float) -> None:
         super().__init__()
         self.kernel = kernel
         self.jitter = jitter
-        self.mean = nn.Parameter(torch.zeros(kernel.variance.shape[0]))
+        self.mean = nn.Parameter(torch.zeros_like(kernel.variance.detach()))
+
+    @abstractmethod
+    def factors(self) -> Any:
+        """Everything that depends on parameters alone; one Cholesky factor per basis."""
+
+    @abstractmethod
+    def unit_moments(self, x: Tensor, factors: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, explained share and q's share of the variance, each (W, N), at x (N, D).
+
+        The mean is in units of sqrt(variance), the other two in units of variance.
+        """
+
+    @abstractmethod
+    def kl(self, factors: Any) -> Tensor:
+        """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
+
+    def moments(self, x: Tensor, factors: Any) -> Latent:
+        """Moments of f at x (Q, B, D), each of shape (Q, B, W).
+
+        With f ~ GP(c, variance * r), A = Luu^-1 Kuf: f_mean = c + sqrt(variance) q_mu^T A,
+        v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2.
+        """
+        flat = x.flatten(0, 1)
+        variance = self.kernel.variance.unsqueeze(-1)
+        mean, explained, q = self.unit_moments(flat, factors)
+        # Rounding can push the explained share above the whole by a few ulps of its terms.
+        v_prior = (self.kernel.kff(flat) - explained).clamp_min(0.0) * variance
+        f_mean = self.mean.unsqueeze(-1) + variance.sqrt() * mean
+        shape = (-1, *x.shape[:-1])
+        return Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
+
+
+class SparseLayer(Layer):
+    """Abstract base of the layers with inducing inputs."""
+
+    Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
 
     @property
     @abstractmethod
@@ -89,38 +123,8 @@ class Layer(nn.Module, ABC):
         b is the information vector (W, M_mean), H the precision (W, M_mean, M_mean).
         """
 
-    @abstractmethod
-    def factors(self) -> Factors:
-        """Everything that depends on parameters alone; one Cholesky factor per basis."""
 
-    @abstractmethod
-    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean, explained share and q's share of the variance, each (W, N), at x (N, D).
-
-        The mean is in units of sqrt(variance), the other two in units of variance.
-        """
-
-    @abstractmethod
-    def kl(self, factors: Factors) -> Tensor:
-        """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
-
-    def moments(self, x: Tensor, factors: Factors) -> Latent:
-        """Moments of f at x (Q, B, D), each of shape (Q, B, W).
-
-        With f ~ GP(c, variance * r): f_mean = c + sqrt(variance) q_mu^T A,
-        v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2.
-        """
-        flat = x.flatten(0, 1)
-        variance = self.kernel.variance.unsqueeze(-1)
-        mean, explained, q = self.unit_moments(flat, factors)
-        # Rounding can push the explained share above the whole by a few ulps of its terms.
-        v_prior = (self.kernel.kff(flat) - explained).clamp_min(0.0) * variance
-        f_mean = self.mean.unsqueeze(-1) + variance.sqrt() * mean
-        shape = (-1, *x.shape[:-1])
-        return Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
-
-
-class SparseGP(Layer):
+class SparseGP(SparseLayer):
     """Sparse GPs whose mean and variance share one set of inducing inputs.
 
     Parameters
@@ -157,7 +161,7 @@ class SparseGP(Layer):
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
 
 
-class TwoBasisGP(Layer):
+class TwoBasisGP(SparseLayer):
     """Abstract base of layers with inducing inputs that serve the mean alone."""
 
     Z_mean: nn.Parameter  # inducing inputs (W, M_mean, D) of the mean

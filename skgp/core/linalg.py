@@ -1,4 +1,4 @@
-"""Cholesky factors with a jitter ladder, and the two ways a sparse layer uses them.
+"""Cholesky factors with a jitter ladder, and the ways layers and marginal likelihoods use them.
 
 Factors are computed in float64 whatever the working dtype: the M x M part is small and ill
 conditioned, everything of size M x N is not. Backward passes are written by hand because autograd
@@ -107,6 +107,24 @@ def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
     return result
 
 
+def log_det_and_quadratic(K: Tensor, r: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
+    """Both terms of a normal density, log|K| and r^T K^-1 r, from one Cholesky factor.
+
+    Parameters
+    ----------
+    K : Tensor of shape (W, M, M)
+    r : Tensor of shape (W, M)
+    jitter : float
+        As in `cholesky`.
+
+    Returns
+    -------
+    log_det, quadratic : Tensor of shape (W,), dtype of K
+    """
+    log_det, quadratic = _LogDetAndQuadratic.apply(K, r, jitter)  # type: ignore[no-untyped-call]
+    return log_det, quadratic
+
+
 def _half_tril(P: Tensor) -> Tensor:
     """Phi of Murray (2016): the lower triangle with its diagonal halved."""
     P = P.tril()
@@ -160,6 +178,28 @@ class _WhitenedWeights(torch.autograd.Function):
         G = torch.linalg.solve_triangular(L.mT, P, upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
         return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None
+
+
+class _LogDetAndQuadratic(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, r: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
+        L = cholesky(K, jitter)
+        a = torch.cholesky_solve(r.to(L).unsqueeze(-1), L).squeeze(-1)
+        ctx.save_for_backward(L, a)
+        ctx.jitter = jitter
+        ctx.dtype = K.dtype
+        log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return log_det.to(K.dtype), (r * a).sum(-1).to(K.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
+        # With a = K^-1 r: dK = d_log_det K^-1 - d_quadratic a a^T and dr = 2 d_quadratic a.
+        L, a = ctx.saved_tensors
+        d_log_det, d_quadratic = (grad.to(L).unsqueeze(-1) for grad in grads)
+        dK = torch.cholesky_inverse(L).mul_(d_log_det.unsqueeze(-1))
+        dK.sub_((d_quadratic * a).unsqueeze(-1) * a.unsqueeze(-2))
+        dr = (2.0 * d_quadratic * a).to(ctx.dtype)
+        return _through_jitter(dK, ctx.jitter).to(ctx.dtype), dr, None
 
 
 def log_mean_exp(values: Tensor, dim: int) -> Tensor:

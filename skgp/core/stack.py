@@ -1,11 +1,12 @@
 """A stack of layers: from a batch and its nodes to the latent moments of the top layer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from skgp.core.layers import Factors, Latent, Layer
+from skgp.core.layers import Latent, Layer
 from skgp.core.nodes import Nodes
 
 
@@ -35,11 +36,11 @@ class GPStack(nn.Module):
         """The layer that the likelihood sees."""
         return self._layers()[-1]
 
-    def factors(self) -> list[Factors]:
+    def factors(self) -> list[Any]:
         """Factors of every layer: what a step or a prediction call computes once."""
         return [layer.factors() for layer in self._layers()]
 
-    def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Factors]) -> Latent:
+    def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Latent moments (Q, B, W) at a batch x (B, D).
 
         Hidden layers propagate by h = mean + sqrt(var) * xi, whatever the nodes are.
@@ -53,7 +54,7 @@ class GPStack(nn.Module):
             h = latent.f_mean + deviation * xi
         return top[0].moments(h, top[1])
 
-    def kl(self, factors: Sequence[Factors]) -> Tensor:
+    def kl(self, factors: Sequence[Any]) -> Tensor:
         """Sum of the layers' divergences, in nats."""
         parts = zip(self._layers(), factors, strict=True)
         return torch.stack([layer.kl(layer_factors) for layer, layer_factors in parts]).sum()

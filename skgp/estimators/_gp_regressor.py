@@ -8,6 +8,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skgp.core.features import FeatureExtractor, make_features, start_features
 from skgp.core.kernels import PROFILES, GPyTorchBase, Kernel, KernelLike
+from skgp.core.layers import SparseLayer
 from skgp.distributions import NormalMixture
 from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
@@ -114,7 +115,9 @@ class InducingRegressor(GPRegressor):
         With a feature extractor they are points among its features.
         """
         model = self._fitted_model()
-        Z: Array = model.stack.bottom.Z.detach().cpu().numpy()
+        layer = model.stack.bottom
+        assert isinstance(layer, SparseLayer)
+        Z: Array = layer.Z.detach().cpu().numpy()
         if self.feature_extractor is None:
             Z = Z * model.x_scale.unit + model.x_scale.offset
         return self._squeeze(Z)

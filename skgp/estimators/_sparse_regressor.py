@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skgp.core.initialisation import start_hyperparameters, start_posterior
 from skgp.core.kernels import Kernel, make_kernel
-from skgp.core.layers import Layer, SparseGP
+from skgp.core.layers import SparseGP, SparseLayer
 from skgp.core.likelihoods import Gaussian
 from skgp.core.objectives import Objective
 from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
@@ -73,7 +73,7 @@ class SparseRegressor(MinibatchRegressor, InducingRegressor):
         likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
         return GPModel(GPStack([layer], features), likelihood)
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> Layer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
         """The layer with its initial inducing inputs among the features (n, F)."""
         Z = each_gp(kernel, setup.centres(features, self.n_inducing))
         posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import Kernel, KernelLike
-from skgp.core.layers import DecoupledGP, Layer
+from skgp.core.layers import DecoupledGP, SparseLayer
 from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior
 from skgp.estimators._documentation import documented
@@ -151,7 +151,7 @@ class PPGPRRegressor(SparseRegressor):
     def _objective(self) -> Objective:
         return PREDICTIVE
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> Layer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
         if self.covariance != "decoupled":
             return super()._layer(kernel, setup, features)
         Z_mean = each_gp(kernel, setup.centres(features, self.n_inducing_mean))

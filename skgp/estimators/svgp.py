@@ -9,7 +9,7 @@ from torch import Tensor
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import Kernel, KernelLike
-from skgp.core.layers import Layer, OrthogonalGP
+from skgp.core.layers import OrthogonalGP, SparseLayer
 from skgp.core.objectives import ELBO, Objective, gamma_robust
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
@@ -150,7 +150,7 @@ class SVGPRegressor(SparseRegressor):
     def _objective(self) -> Objective:
         return ELBO if self.gamma is None else gamma_robust(self.gamma)
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> Layer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
         if self.n_orthogonal == 0:
             return super()._layer(kernel, setup, features)
         # Both bases come from one k-means, so that they cover the inputs together.

@@ -10,7 +10,13 @@ from oracles.models import normal, random_decoupled, random_layer, random_likeli
 from torch import Tensor
 
 from skgp.core.likelihoods import Targets
-from skgp.core.linalg import cholesky, inverse_cholesky, log_mean_exp, whitened_weights
+from skgp.core.linalg import (
+    cholesky,
+    inverse_cholesky,
+    log_det_and_quadratic,
+    log_mean_exp,
+    whitened_weights,
+)
 from skgp.core.nodes import trivial
 from skgp.core.objectives import ELBO, Batch, loss
 from skgp.core.stack import GPStack
@@ -221,3 +227,22 @@ def test_one_factorisation_per_basis_and_step(
     value = loss(ELBO, stack, likelihood, nodes, batch, beta_reg=1.0, n_data=7.0)
     value.backward()
     assert factorisations == ["cholesky_ex"] * count
+
+
+def test_log_det_and_quadratic_are_those_of_the_matrix_with_its_jitter(
+    rng: np.random.Generator,
+) -> None:
+    K, r, jitter = spd(rng, 2, 4), normal(rng, 2, 4), 0.1
+    values = log_det_and_quadratic(K, r, jitter)
+    for w in range(2):
+        k = K[w].numpy() + jitter * np.mean(np.diag(K[w])) * np.eye(4)
+        expected = np.linalg.slogdet(k)[1], r[w].numpy() @ np.linalg.solve(k, r[w].numpy())
+        np.testing.assert_allclose([value[w] for value in values], expected, rtol=1e-12)
+
+
+def test_log_det_and_quadratic_gradients(rng: np.random.Generator) -> None:
+    """Also through a jitter large enough for its share to show."""
+    K, r = spd(rng, 2, 4).requires_grad_(), normal(rng, 2, 4).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda K, r: log_det_and_quadratic(symmetric(K), r, 0.1), (K, r)
+    )

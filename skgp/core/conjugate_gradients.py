@@ -1,0 +1,125 @@
+"""Systems (K + diag(shift)) v = r too large for a Cholesky factor, and their log-determinants.
+
+Preconditioned conjugate gradients with stochastic Lanczos quadrature (Gardner et al., 2018) by
+linear_operator. Its settings are global, so they are changed inside context managers only.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from linear_operator import settings
+from linear_operator.operators import (
+    AddedDiagLinearOperator,
+    DenseLinearOperator,
+    DiagLinearOperator,
+)
+from torch import Tensor
+
+# With 20 steps, the default of linear_operator, the mean of ten estimates was more than ten of its
+# standard errors off where the noise was a thousandth of the variance; with 50 or more it was not.
+_LANCZOS_STEPS = 100
+
+
+@dataclass(frozen=True)
+class ConjugateGradients:
+    """How large systems are solved, and from which size on.
+
+    Parameters
+    ----------
+    seed : int
+        Of the probe vectors, which are the same in every call: the stochastic log-determinant is a
+        smooth function of the parameters. The global generators of torch stay as they are.
+    min_rows : int
+        Smaller systems are left to a Cholesky factor.
+    tolerance : float
+        Norm of the residual, relative to that of the right-hand side and averaged over right-hand
+        sides, at which the iterations end. linear_operator cannot go below about 1e-6.
+    max_iterations : int
+    n_probes : int
+        Probe vectors of the log-determinant; its standard error falls with their square root.
+    rank : int
+        Columns of the pivoted Cholesky factor that preconditions the iterations.
+    """
+
+    seed: int
+    min_rows: int = 10_000
+    tolerance: float = 1e-3
+    max_iterations: int = 1000
+    n_probes: int = 10
+    rank: int = 100
+
+    def takes(self, n_rows: int) -> bool:
+        """Whether a system of this size is solved by conjugate gradients."""
+        return n_rows >= self.min_rows
+
+    def log_det_and_quadratic(self, K: Tensor, shift: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        """Estimates of log|C| and r^T C^-1 r for C = K + diag(shift), differentiable.
+
+        Parameters
+        ----------
+        K : Tensor of shape (W, n, n)
+        shift, r : Tensor of shape (W, n)
+
+        Returns
+        -------
+        log_det, quadratic : Tensor of shape (W,)
+        """
+        with self._settings(K):
+            quadratic, log_det = _operator(K, shift).inv_quad_logdet(r.unsqueeze(-1), logdet=True)
+        return log_det, quadratic
+
+    @torch.no_grad()
+    def solve(self, K: Tensor, shift: Tensor, rhs: Tensor) -> Tensor:
+        """C^-1 rhs for C = K + diag(shift).
+
+        Parameters
+        ----------
+        K : Tensor of shape (W, n, n)
+        shift : Tensor of shape (W, n)
+        rhs : Tensor of shape (W, n, B)
+
+        Returns
+        -------
+        Tensor of shape (W, n, B)
+        """
+        with self._settings(K):
+            solution: Tensor = _operator(K, shift).solve(rhs)
+        return solution
+
+    @contextmanager
+    def _settings(self, K: Tensor) -> Iterator[None]:
+        # A zero on the diagonal, of a row that was cut out, takes no part in the preconditioner.
+        rank = int(torch.count_nonzero(K.diagonal(dim1=-2, dim2=-1), -1).min())
+        with ExitStack() as stack:
+            for setting in (
+                settings.max_cholesky_size(0),
+                settings.min_preconditioning_size(0),
+                settings.max_preconditioner_size(min(self.rank, rank)),
+                settings.cg_tolerance(self.tolerance),
+                settings.max_cg_iterations(self.max_iterations),
+                settings.max_lanczos_quadrature_iterations(
+                    min(_LANCZOS_STEPS, self.max_iterations)
+                ),
+                settings.num_trace_samples(self.n_probes),
+                _seeded(K.device, self.seed),
+            ):
+                stack.enter_context(setting)
+            yield
+
+
+def _operator(K: Tensor, shift: Tensor) -> AddedDiagLinearOperator:
+    return AddedDiagLinearOperator(DenseLinearOperator(K), DiagLinearOperator(shift))
+
+
+@contextmanager
+def _seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Let the device's own generator start at a seed, and give its state back afterwards."""
+    state = torch.Generator(device).manual_seed(seed).get_state()
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
+        else:
+            torch.set_rng_state(state)
+        yield
