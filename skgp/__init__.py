@@ -1,8 +1,21 @@
 """Scalable Gaussian processes with calibrated predictions, as scikit-learn estimators."""
 
 from skgp.compose import predict_dist
-from skgp.estimators import PPGPRRegressor, SVGPRegressor, VFITCRegressor
+from skgp.estimators import (
+    ExactGPRegressor,
+    FITCRegressor,
+    PPGPRRegressor,
+    SVGPRegressor,
+    VFITCRegressor,
+)
 
 __version__ = "0.1.0"
 
-__all__ = ["PPGPRRegressor", "SVGPRegressor", "VFITCRegressor", "predict_dist"]
+__all__ = [
+    "ExactGPRegressor",
+    "FITCRegressor",
+    "PPGPRRegressor",
+    "SVGPRegressor",
+    "VFITCRegressor",
+    "predict_dist",
+]
