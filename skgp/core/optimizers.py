@@ -134,8 +134,9 @@ class LBFGS(Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._lbfgs.state_dict()
-        return state
+        return {"lbfgs": self._lbfgs.state_dict(), "last": self._last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._lbfgs.load_state_dict(state)
+        self._lbfgs.load_state_dict(state["lbfgs"])
+        # Without it a step taken again would look like one that changes nothing.
+        self._last, self._converged = state["last"], False
