@@ -12,6 +12,7 @@ from skgp.core.variational import NaturalPosterior
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
+_LINE_SEARCH = 25  # evaluations of a line search, which torch else takes from a step's budget of 1
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
 
 
@@ -117,7 +118,11 @@ class LBFGS(Optimizer):
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self._lbfgs = torch.optim.LBFGS(
-            parameters, max_iter=1, history_size=_HISTORY, line_search_fn="strong_wolfe"
+            parameters,
+            max_iter=1,
+            max_eval=1 + _LINE_SEARCH,
+            history_size=_HISTORY,
+            line_search_fn="strong_wolfe",
         )
         self._last = float("inf")
         self._converged = False
@@ -128,7 +133,11 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = rate
-        loss = float(self._lbfgs.step(closure))  # type: ignore[no-untyped-call]
+        # Detached, for torch turns what the closure returns into a float.
+        before: Tensor = self._lbfgs.step(  # type: ignore[no-untyped-call]
+            lambda: closure().detach()
+        )
+        loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss
         return loss
