@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
 
 FeatureExtractor: TypeAlias = str | Sequence[int] | Callable[[int], nn.Module]
@@ -73,6 +74,21 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
         return dense_network(n_features, extractor)
 
 
+def check_batch(features: nn.Module, n: int) -> None:
+    """Refuse a batch of n rows that a network in training cannot take.
+
+    Raises
+    ------
+    ValueError
+        If a batch norm, which divides by the deviation over the batch, would see a single row.
+    """
+    if n == 1 and any(isinstance(m, _BatchNorm) and m.training for m in features.modules()):
+        raise ValueError(
+            "feature_extractor has a batch norm, which needs at least two rows, and got a batch "
+            "with n_samples=1: pass more rows or raise batch_size"
+        )
+
+
 def start_features(features: nn.Module, x: Tensor) -> Tensor:
     """Set the running statistics of batch norms to those of x (n, D); the features of x.
 
@@ -88,8 +104,10 @@ def start_features(features: nn.Module, x: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If the features are not a matrix with a row for each input row.
+        If the features are not a matrix with a row for each input row, or if there is a batch
+        norm and a single row.
     """
+    check_batch(features, len(x))
     with torch.no_grad():
         update_bn([x], features)
         h: Tensor = features.eval()(x)

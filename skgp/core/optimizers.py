@@ -12,7 +12,7 @@ from skgp.core.variational import NaturalPosterior
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
-_EVALUATIONS = 25  # of the loss, at most, in one step and its line search
+_LINE_SEARCH = 25  # evaluations of a line search, which torch else takes from a step's budget of 1
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
 
 
@@ -120,7 +120,7 @@ class LBFGS(Optimizer):
         self._lbfgs = torch.optim.LBFGS(
             parameters,
             max_iter=1,
-            max_eval=_EVALUATIONS,
+            max_eval=1 + _LINE_SEARCH,
             history_size=_HISTORY,
             line_search_fn="strong_wolfe",
         )
@@ -133,14 +133,19 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = rate
-        loss = self._lbfgs.step(closure).item()  # type: ignore[no-untyped-call]
+        # Detached, for torch turns what the closure returns into a float.
+        before: Tensor = self._lbfgs.step(  # type: ignore[no-untyped-call]
+            lambda: closure().detach()
+        )
+        loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._lbfgs.state_dict()
-        return state
+        return {"lbfgs": self._lbfgs.state_dict(), "last": self._last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._lbfgs.load_state_dict(state)
+        self._lbfgs.load_state_dict(state["lbfgs"])
+        # Without it a step taken again would look like one that changes nothing.
+        self._last, self._converged = state["last"], False

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from skgp.core.features import half_squared_norm
+from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.likelihoods import Gaussian, Predictive
 from skgp.core.nodes import Nodes, trivial
 from skgp.core.objectives import PREDICTIVE, Batch, Objective, loss
@@ -86,6 +86,7 @@ class GPModel(Model):
         n_data: float,
     ) -> Tensor:
         """Training loss of a batch, nats per row, with the penalty of a deep kernel's weights."""
+        check_batch(self.stack.features, len(batch.x))
         value = loss(
             objective,
             self.stack,

@@ -54,7 +54,6 @@ class SparseRegressor(MinibatchRegressor, InducingRegressor):
             raise ValueError(
                 f"n_latents={n_latents} exceeds the number of outputs, {n_outputs}: lower it"
             )
-        self._check_optimizer()
         observed = ~setup.Y.isnan()
         filled = setup.Y.nan_to_num()  # scaled targets: zero is the mean
         mixing, latent = None, filled.mT
@@ -108,7 +107,8 @@ class SparseRegressor(MinibatchRegressor, InducingRegressor):
         rate = _NATURAL_RATE / max(1.0, self.beta_reg)
         return NaturalGradient(natural, rate, n_data, adam)
 
-    def _check_optimizer(self) -> None:
+    def _validate_params(self) -> None:
+        super()._validate_params()
         if self.optimizer != "natgrad":
             return
         if not self._objective().is_quadratic:

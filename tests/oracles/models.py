@@ -4,11 +4,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from oracles.kernels import covariance
+from oracles.orthogonal import OrthogonalBases, bracket
 from oracles.sparse import DenseGP
 from torch import Tensor
 
 from skgp.core.kernels import Stationary
-from skgp.core.layers import DecoupledGP, SparseGP
+from skgp.core.layers import DecoupledGP, OrthogonalGP, SparseGP
 from skgp.core.likelihoods import Gaussian
 from skgp.core.variational import (
     Covariance,
@@ -96,6 +97,30 @@ def random_decoupled(
     return layer
 
 
+def random_orthogonal(
+    rng: np.random.Generator,
+    covariance: Covariance = "full",
+    *,
+    name: str = "matern52",
+    n_gps: int = 2,
+    n_orthogonal: int = 6,
+    n_inducing: int = 4,
+    n_features: int = 3,
+    jitter: float = 1e-6,
+) -> OrthogonalGP:
+    layer = OrthogonalGP(
+        random_kernel(rng, name, n_gps, n_features),
+        normal(rng, n_gps, n_orthogonal, n_features),
+        normal(rng, n_gps, n_inducing, n_features),
+        random_posterior(rng, covariance, n_gps, n_inducing),
+        jitter,
+    ).double()
+    with torch.no_grad():
+        layer.mean.copy_(normal(rng, n_gps))
+        layer.orthogonal_mu.copy_(normal(rng, n_gps, n_orthogonal))
+    return layer
+
+
 def random_likelihood(
     rng: np.random.Generator, n_outputs: int, mixing: Tensor | None = None
 ) -> Gaussian:
@@ -129,8 +154,32 @@ def dense_bases(layer: DecoupledGP) -> tuple[list[DenseGP], list[DenseGP]]:
     return for_mean, for_variance
 
 
+def dense_orthogonal(layer: OrthogonalGP) -> list[OrthogonalBases]:
+    """The W GPs of an orthogonally decoupled layer with u = c + L v and a = C^-T v_gamma.
+
+    C C^T is the bracket of the oracle. Its jitter is that of the layer, and once more relative to
+    the mean of the diagonal that results.
+    """
+    root = layer.posterior.moments()[1]
+    assert root is not None
+    gps = []
+    for w in range(len(layer.Z)):
+        r = to_array(root[w] if root.dim() == 3 else torch.diag(root[w]))
+        beta = _dense_gp(layer, w, to_array(layer.Z[w]), to_array(layer.posterior.mu[w]), r)
+        gp = OrthogonalBases(
+            beta.k, beta.c, beta.Z, to_array(layer.Z_mean[w]), np.empty(0), beta.m, beta.S,
+            beta.jitter, beta.jitter,
+        )  # fmt: skip
+        gp = gp._replace(
+            jitter_rest=beta.jitter + layer.jitter * float(np.mean(np.diag(bracket(gp))))
+        )
+        C = np.linalg.cholesky(bracket(gp))
+        gps.append(gp._replace(a=np.linalg.solve(C.T, to_array(layer.orthogonal_mu[w]))))
+    return gps
+
+
 def _dense_gp(
-    layer: SparseGP | DecoupledGP, w: int, Z: Array, v_mean: Array, v_root: Array
+    layer: SparseGP | DecoupledGP | OrthogonalGP, w: int, Z: Array, v_mean: Array, v_root: Array
 ) -> DenseGP:
     kernel = layer.kernel
     assert isinstance(kernel, Stationary)

@@ -1,0 +1,186 @@
+"""Optimisers under the training loop: Adam by hand, L-BFGS to closed-form optima."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from line_problem import Line, Rows, Sick, fit, flat, generator, line, plan, squared_error
+from oracles.exact import log_marginal_likelihood
+from oracles.kernels import covariance
+from scipy.optimize import minimize
+from torch import Tensor, nn
+
+from skgp.core.objectives import Batch
+from skgp.core.optimizers import LBFGS, Adam
+from skgp.core.training import Candidate, Trainer, constant, one_cycle
+
+
+def lbfgs(module: nn.Module, loss: Any) -> Candidate:
+    return Candidate(module, loss, LBFGS(list(module.parameters())))
+
+
+class Parabola(nn.Module):
+    """(w - centre)^T H (w - centre) / 2 + 3 with condition number 100."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(3).double())
+        Q, _ = torch.linalg.qr(torch.arange(9.0).double().reshape(3, 3).sin())
+        self.H = Q @ torch.diag(torch.tensor([0.1, 1.0, 10.0]).double()) @ Q.mT
+        self.b = torch.tensor([1.0, -2.0, 0.5]).double()
+
+    def loss(self, batch: Batch | None = None) -> Tensor:
+        return 0.5 * self.w @ self.H @ self.w - self.b @ self.w + 3.0
+
+
+# ------------------------------------------------------------------------ Adam
+
+
+def test_adam_is_that_of_torch_with_the_schedule() -> None:
+    """Two batches per epoch in the order served, learning rate 0.1 * one_cycle(step / steps)."""
+    data = Rows(8)
+    module, _ = fit(line(), data)
+    reference = Line()
+    adam = torch.optim.Adam([reference.w], lr=1.0, foreach=False)
+    loss = squared_error(reference)
+    served = copy.deepcopy(data.served)
+    for step, rows in enumerate(served):
+        adam.param_groups[0]["lr"] = 0.1 * one_cycle(step / len(served))
+        adam.zero_grad()
+        loss(data.batch(torch.tensor(rows))).backward()
+        adam.step()
+    assert len(served) == 10
+    assert sorted(flat(served[:2])) == list(range(8))
+    np.testing.assert_allclose(module.w.detach(), reference.w.detach(), rtol=1e-12)
+
+
+def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:
+    module = Line()
+    optimizer = Adam([module.w], 0.1)
+    batch = Rows(4).batch(torch.arange(4))
+    loss = squared_error(module)
+
+    def closure() -> Tensor:
+        module.zero_grad()
+        value = loss(batch)
+        value.backward()
+        return value
+
+    before = loss(batch).item()
+    assert optimizer.step(closure, 0.0) == before
+    assert not optimizer.is_converged
+    assert loss(batch).item() == before
+
+
+# ---------------------------------------------------------------------- L-BFGS
+
+
+def test_lbfgs_finds_the_minimum_of_a_quadratic_and_stops() -> None:
+    """w* = H^-1 b; training ends long before max_iter because the loss no longer changes."""
+    parabola = Parabola()
+    module, history = fit(
+        lbfgs(parabola, parabola.loss), Rows(4), max_iter=500, schedule=constant
+    )
+    assert module is parabola
+    expected = torch.linalg.solve(parabola.H, parabola.b)
+    np.testing.assert_allclose(parabola.w.detach(), expected, rtol=0, atol=1e-4)
+    least = 3.0 - 0.5 * (parabola.b @ expected).item()
+    assert history.loss_curve[0] == 3.0
+    assert history.loss_curve[-1] == pytest.approx(least, abs=1e-8)
+    assert 5 < len(history.loss_curve) < 40
+    changes = np.abs(np.diff(history.loss_curve))
+    assert changes[-1] < 1e-9
+    assert changes[:-1].min() >= 1e-9  # it stopped at the first step that changed nothing
+
+
+class Evidence(nn.Module):
+    """-log N(y; 0, K + noise) / n of an RBF kernel, written with torch.distributions."""
+
+    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.zeros(3).double())  # lengthscale, variance, noise
+        self.r2 = torch.from_numpy(np.square(x - x.T))
+        self.y = torch.from_numpy(y)
+
+    def loss(self, batch: Batch) -> Tensor:
+        lengthscale, variance, noise = self.log.exp()
+        K = variance * torch.exp(-0.5 * self.r2 / lengthscale**2) + noise * torch.eye(len(self.y))
+        zero = torch.zeros_like(self.y)
+        log_prob = torch.distributions.MultivariateNormal(zero, K).log_prob(self.y)
+        return -log_prob / len(self.y)
+
+
+def test_lbfgs_maximises_a_marginal_likelihood(rng: np.random.Generator) -> None:
+    """The optimum of SciPy's simplex search on the textbook formula."""
+    x = rng.uniform(-3, 3, (25, 1))
+    y = np.sin(2.0 * x[:, 0]) + 0.2 * rng.standard_normal(25)
+    module = Evidence(x, y)
+    _, history = fit(lbfgs(module, module.loss), Rows(4), max_iter=200, schedule=constant)
+    assert len(history.loss_curve) < 60
+
+    def oracle(log: np.ndarray) -> float:
+        lengthscale, variance, noise = np.exp(log)
+        K = variance * covariance("rbf", x / lengthscale, x / lengthscale, np.ones(1))
+        return -log_marginal_likelihood(K, y, noise) / 25
+
+    best = minimize(
+        oracle, np.array([-0.3, 0.0, -2.5]), method="Nelder-Mead", options={"xatol": 1e-4}
+    )
+    np.testing.assert_allclose(module.log.detach(), best.x, rtol=0, atol=2e-3)
+    assert history.loss_curve[-1] == pytest.approx(best.fun, abs=1e-6)
+
+
+def test_lbfgs_goes_on_from_its_state() -> None:
+    """Three steps, then three more twice: with the curvature so far, and without."""
+    parabola = Parabola()
+    trainer = Trainer(
+        lbfgs(parabola, parabola.loss), Rows(4), plan(schedule=constant), generator()
+    )
+    for _ in range(3):
+        trainer.epoch()
+    state, start = trainer.state(), parabola.w.detach().clone()
+    ends = []
+    for _ in range(2):
+        trainer.restore(state)
+        assert torch.equal(parabola.w.detach(), start)
+        losses = [trainer.epoch() for _ in range(3)]
+        ends.append((losses, parabola.w.tolist()))
+    assert ends[0] == ends[1]
+    trainer.restore(state)
+    trainer.optimizer = LBFGS([parabola.w])
+    assert [trainer.epoch() for _ in range(3)][1:] != ends[0][0][1:]
+
+
+def test_restoring_an_earlier_state_is_no_convergence() -> None:
+    """The step that is taken again starts at the loss of the step before it."""
+    parabola = Parabola()
+    optimizer = LBFGS([parabola.w])
+
+    def closure() -> Tensor:
+        parabola.zero_grad()
+        value = parabola.loss()
+        value.backward()
+        return value
+
+    optimizer.step(closure, 1.0)
+    state, w = copy.deepcopy(optimizer.state_dict()), parabola.w.detach().clone()
+    first = optimizer.step(closure, 1.0)
+    with torch.no_grad():
+        parabola.w.copy_(w)
+    optimizer.load_state_dict(state)
+    assert optimizer.step(closure, 1.0) == first
+    assert not optimizer.is_converged
+
+
+@pytest.mark.parametrize("at", range(2, 10))
+def test_lbfgs_heals_wherever_the_loss_is_not_finite(at: int) -> None:
+    """In a line search or at the start of a step: one rollback, then on to the minimum."""
+    module = Line()
+    sick = Sick(module, {at}, lambda value: value * math.nan)
+    _, history = fit(lbfgs(module, sick), Rows(4), max_iter=200, schedule=constant)
+    assert len(sick.seen) > at
+    assert np.all(np.isfinite(history.loss_curve))
+    np.testing.assert_allclose(module.w.tolist(), [2.0, 1.0], rtol=0, atol=1e-3)
