@@ -1,0 +1,135 @@
+"""The exact GP as an estimator: scikit-learn's own GP, limits, memory."""
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+
+from skgp import ExactGPRegressor, FITCRegressor
+from skgp.core import memory
+from skgp.estimators._validation import Rows
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.uniform(-2.0, 2.0, (80, 2)) * [1.0, 10.0]
+    y = 50.0 + 5.0 * np.sin(2.0 * X[:, 0]) + 0.2 * X[:, 1] + rng.standard_normal(80)
+    return X, y, rng.uniform(-2.5, 2.5, (30, 2)) * [1.0, 10.0]
+
+
+@pytest.fixture(scope="module", params=["rbf", "matern12", "matern32", "matern52"])
+def name(request):
+    return request.param
+
+
+def sklearn_twin(model, name):
+    """scikit-learn's GP with the hyper-parameters of a fitted model; the target is y - c."""
+    gp, scale = model.stack_.top, model.model_.y_scale
+    variance = gp.kernel.variance.item() * scale.unit[0] ** 2
+    nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+    lengthscale = model.lengthscales_
+    unit = RBF(lengthscale) if name == "rbf" else Matern(lengthscale, nu=nu[name])
+    offset = scale.offset[0] + scale.unit[0] * gp.mean.item()
+    kernel = ConstantKernel(variance) * unit
+    return (
+        GaussianProcessRegressor(kernel, alpha=model.noise_variance_, optimizer=None),
+        offset,
+    )
+
+
+def test_predictions_are_those_of_scikit_learn(table, name):
+    X, y, X_new = table
+    model = ExactGPRegressor(kernel=name, max_iter=10, random_state=0).fit(X, y)
+    twin, offset = sklearn_twin(model, name)
+    mean, std = twin.fit(X, y - offset).predict(X_new, return_std=True)
+    np.testing.assert_allclose(model.predict(X_new), mean + offset, rtol=0, atol=1e-6)
+    latent = model.predict_latent(X_new)
+    np.testing.assert_allclose(latent.std(), std, rtol=0, atol=1e-6)
+    total = np.sqrt(std**2 + model.noise_variance_)
+    np.testing.assert_allclose(model.predict_dist(X_new).std(), total, rtol=0, atol=1e-6)
+
+
+def test_the_loss_is_the_marginal_likelihood_of_scikit_learn(table, name):
+    """Per row, in units of the scaled target: log p(y) + n log(unit)."""
+    X, y, _ = table
+    model = ExactGPRegressor(kernel=name, random_state=0).fit(X, y)
+    twin, offset = sklearn_twin(model, name)
+    value = twin.fit(X, y - offset).log_marginal_likelihood_value_
+    per_row = -value / len(y) - np.log(model.model_.y_scale.unit[0])
+    # the last loss was computed before the last, converged step
+    np.testing.assert_allclose(model.loss_curve_[-1], per_row, rtol=0, atol=1e-6)
+
+
+def test_the_optimum_is_no_worse_than_that_of_scikit_learn(table):
+    X, y, _ = table
+    model = ExactGPRegressor(kernel="rbf", random_state=0).fit(X, y)
+    centred = (y - y.mean()) / y.std()
+    scaled = (X - X.mean(0)) / X.std(0)
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF([1.0, 1.0], (1e-2, 1e3)) + WhiteKernel(
+        0.1, (1e-4, 1e1)
+    )
+    twin = GaussianProcessRegressor(kernel, n_restarts_optimizer=4, random_state=0)
+    theirs = -twin.fit(scaled, centred).log_marginal_likelihood_value_ / len(y)
+    assert model.loss_curve_[-1] < theirs + 1e-4  # theirs has no constant to fit
+
+
+def test_conjugate_gradients_predict_what_the_cholesky_factor_predicts(table):
+    """Same hyper-parameters: the second model takes over the first one's without a step."""
+    X, y, X_new = table
+    direct = ExactGPRegressor(max_iter=10, random_state=0).fit(X, y)
+    iterative = ExactGPRegressor(max_iter=10, random_state=0, max_cholesky_size=10).fit(X, y)
+    iterative.model_.load_state_dict(
+        {k: v for k, v in direct.model_.state_dict().items() if "kernel" in k or "mean" in k},
+        strict=False,
+    )
+    iterative.model_.likelihood.load_state_dict(direct.model_.likelihood.state_dict())
+    table_of_rows = iterative._table(Rows(X, y, None), iterative._scales())
+    iterative.model_ = iterative.model_.conditioned(table_of_rows)
+    theirs, ours = direct.predict_dist(X_new), iterative.predict_dist(X_new)
+    np.testing.assert_allclose(ours.mean(), theirs.mean(), rtol=0, atol=0.02 * theirs.std().min())
+    np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0.02)
+    assert iterative.stack_.top.L_inv is None
+    assert direct.stack_.top.L_inv is not None
+
+
+def test_several_outputs_are_independent_gps(table):
+    X, y, X_new = table
+    Y = np.column_stack([y, -3.0 * y + X[:, 0]])
+    Y[::7, 1] = np.nan
+    joint = ExactGPRegressor(random_state=0, max_iter=200).fit(X, Y)
+    observed = ~np.isnan(Y[:, 1])
+    for p, rows in enumerate([np.full(len(y), True), observed]):
+        single = ExactGPRegressor(random_state=0, max_iter=200, normalize_X=False)
+        scaled = (X - X.mean(0)) / X.std(0)
+        single.fit(scaled[rows], Y[rows, p])
+        new = (X_new - X.mean(0)) / X.std(0)
+        unit = single.predict_dist(new).std()
+        difference = (joint.predict(X_new)[:, p] - single.predict(new)) / unit
+        np.testing.assert_allclose(difference, 0.0, atol=0.02)
+        np.testing.assert_allclose(joint.predict_dist(X_new).std()[:, p] / unit, 1.0, atol=0.02)
+
+
+def test_a_table_beyond_the_memory_is_refused_before_anything_is_allocated(table, monkeypatch):
+    X, y, _ = table
+    monkeypatch.setattr(memory, "available_memory", lambda device: 100_000)
+    with pytest.raises(MemoryError, match=r"GiB.*SVGPRegressor.*rows"):
+        ExactGPRegressor(random_state=0).fit(X, y)
+
+
+def test_a_warm_start_copies_no_factor_in_training(table):
+    X, y, _ = table
+    model = ExactGPRegressor(max_iter=3, warm_start=True, random_state=0).fit(X, y)
+    first = model.loss_curve_[0]
+    candidate = model._candidate(model._copy_of_model(model._like(len(y))), float(len(y)))
+    assert sum(b.numel() for b in candidate.module.buffers()) < len(y)
+    model.fit(X, y)
+    assert model.loss_curve_[0] < first
+
+
+def test_fitc_with_all_rows_as_inducing_inputs_starts_as_the_exact_gp(table):
+    """Qff = Kff up to jitter. The first loss is that of the same start, before any step."""
+    X, y, _ = table
+    settings = {"kernel": "rbf", "random_state": 0, "max_iter": 1}
+    exact = ExactGPRegressor(**settings).fit(X, y)
+    fitc = FITCRegressor(n_inducing=80, jitter=1e-8, **settings).fit(X, y)
+    np.testing.assert_allclose(fitc.loss_curve_, exact.loss_curve_, rtol=0, atol=1e-4)
