@@ -1,0 +1,76 @@
+"""What all displays share: a name, axes, colours and labels."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+from skgp.compose._nested import unwrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+# Okabe and Ito, "Color universal design", 2008: told apart with every kind of colour vision.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+
+class Display(ABC):
+    """Abstract base of the displays.
+
+    Attributes
+    ----------
+    name : str or None
+        What the legend calls the model.
+    ax_, figure_ : matplotlib Axes and Figure
+        Where `plot` has drawn.
+    """
+
+    name: str | None
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+
+    @abstractmethod
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw, by default on the axes of a new figure."""
+
+    def _begin(self, ax: "Axes | None", **figure_options: Any) -> "Axes":
+        """Axes to draw on; those of a new figure get colours that everyone can tell apart."""
+        caller = f"{type(self).__name__}.plot"
+        try:
+            check_matplotlib_support(caller)
+        except ImportError as error:
+            raise ImportError(
+                f"{caller} requires matplotlib: install it with `pip install skgp[plot]`."
+            ) from error
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(layout="constrained", **figure_options)
+            ax.set_prop_cycle(color=COLORS)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+def estimator_name(estimator: Any) -> str:
+    """Class of the innermost estimator, which tells more than that of a pipeline or a search."""
+    return type(unwrap(estimator).estimator).__name__
+
+
+def merge_style(defaults: Mapping[str, Any], style: Mapping[str, Any]) -> dict[str, Any]:
+    """Line style of the user's over the default; either may abbreviate, as in lw for linewidth."""
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    return {**normalize_kwargs(dict(defaults), Line2D), **normalize_kwargs(dict(style), Line2D)}
+
+
+def has_label(ax: "Axes", label: str) -> bool:
+    """Whether an artist on the axes has this label, so that references are drawn once."""
+    return label in ax.get_legend_handles_labels()[1]
+
+
+def labelled(what: str, name: str | None) -> str:
+    """Label of a part of the display of a model that may have a name."""
+    return what if name is None else f"{name}: {what}"
