@@ -71,6 +71,18 @@ def has_label(ax: "Axes", label: str) -> bool:
     return label in ax.get_legend_handles_labels()[1]
 
 
+def count_on_x(ax: "Axes") -> None:
+    """No ticks between whole numbers on the horizontal axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with as many digits as it has."""
+    return f"{100.0 * share:g}%"
+
+
 def labelled(what: str, name: str | None) -> str:
     """Label of a part of the display of a model that may have a name."""
     return what if name is None else f"{name}: {what}"

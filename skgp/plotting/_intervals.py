@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
-from skgp.plotting._display import has_label, labelled, merge_style
+from skgp.plotting._display import count_on_x, has_label, labelled, merge_style, percent
 from skgp.plotting._observed import FloatArray, Observed
 from skgp.plotting._outcome_display import OutcomeDisplay
 
@@ -165,12 +165,12 @@ class IntervalDisplay(OutcomeDisplay):
         ax = self._begin(ax)
         n_rows = len(self.y_true)
         by_rank = np.argsort(self.y_true if order == "outcome" else self.mean, kind="stable")
-        rank = np.unique(np.linspace(0, n_rows - 1, min(n_rows, max_rows)).round().astype(int))
-        rows = by_rank[rank]
+        rank = np.linspace(1, n_rows, min(n_rows, max_rows)).round().astype(int)
+        rows = by_rank[rank - 1]
         style = merge_style({"linestyle": "none", "marker": "_", "markersize": 5}, kwargs)
         (self.mean_,) = ax.plot(rank, self.mean[rows], **style)
         inside = np.mean((self.lower <= self.y_true) & (self.y_true <= self.upper))
-        what = f"{self.coverage:.0%} interval, holds {inside:.1%}"
+        what = f"{percent(self.coverage)} interval, holds {inside:.1%}"
         self.intervals_ = ax.vlines(
             rank,
             self.lower[rows],
@@ -183,6 +183,7 @@ class IntervalDisplay(OutcomeDisplay):
         (self.outcomes_,) = ax.plot(rank, self.y_true[rows], "k.", markersize=4, label=once)
         shown = "" if len(rank) == n_rows else f" ({len(rank)} of {n_rows:,} drawn)"
         by = "outcome" if order == "outcome" else "predicted mean"
+        count_on_x(ax)
         ax.set(xlabel=f"rank by {by}{shown}", ylabel="y")
         ax.legend(loc="upper left")
         return self

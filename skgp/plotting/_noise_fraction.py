@@ -149,8 +149,8 @@ class NoiseFractionDisplay(Display):
         for key, values in shares.items():
             if not ((values >= 0.0) & (values <= 1.0)).all():
                 raise ValueError(f"The fractions of {key!r} must lie between 0 and 1.")
-        ax = self._begin(ax)
         methods = list(shares)
+        ax = self._begin(ax, figsize=(6.4, 1.0 + 0.6 * len(methods)))
         label = self.name if name is None else name
         style = merge_style({"linestyle": "none", "marker": "o", "label": label}, kwargs)
         means = [values.mean() for values in shares.values()]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle, StepPatch
 
 _IDEAL = "calibrated"
+_HEADROOM = 1.5  # height of the axis, in that of the highest bar: the legend stands above
 
 
 @final
@@ -74,7 +75,7 @@ class PITDisplay(DiagnosticDisplay):
         ax: "Axes | None" = None,
         *,
         name: str | None = None,
-        n_bins: int = 10,
+        n_bins: int | None = None,
         level: float = 0.95,
         ref_line: bool = True,
         **kwargs: Any,
@@ -87,8 +88,8 @@ class PITDisplay(DiagnosticDisplay):
             Those of a new figure if None.
         name : str, default=None
             Label of the model; `self.name` if None.
-        n_bins : int, default=10
-            Number of bars.
+        n_bins : int, default=None
+            Number of bars; None makes 10 of them, fewer for less than 50 outcomes.
         level : float, default=0.95
             Probability of the band of sampling variation, in (0, 1).
         ref_line : bool, default=True
@@ -106,10 +107,11 @@ class PITDisplay(DiagnosticDisplay):
         ValueError
             If `n_bins` or `level` is out of its range.
         """
+        n_rows = len(self.pit)
+        n_bins = min(10, max(2, n_rows // 5)) if n_bins is None else n_bins
         if n_bins < 1:
             raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
         ax = self._begin(ax)
-        n_rows = len(self.pit)
         self.ideal_ = self.band_ = None
         band = band_label(level, n_rows)
         if ref_line and not has_label(ax, band):
@@ -122,6 +124,6 @@ class PITDisplay(DiagnosticDisplay):
         style: dict[str, Any] = {"label": label, "linewidth": 1.8, **kwargs}
         self.bars_ = ax.stairs(counts * n_bins / n_rows, edges, **style)
         ax.set(xlim=(0.0, 1.0), xlabel="probability integral transform", ylabel="density")
-        ax.set_ylim(bottom=0.0)
-        ax.legend(loc="lower center")
+        ax.set_ylim(0.0, ax.dataLim.y1 * _HEADROOM)
+        ax.legend(loc="upper center")
         return self

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from skgp.compose import predict_dist, predict_latent
 from skgp.distributions import ContinuousDistribution
-from skgp.plotting._display import Display, estimator_name, labelled, merge_style
+from skgp.plotting._display import Display, estimator_name, labelled, merge_style, percent
 from skgp.plotting._input_line import InputLine
 from skgp.plotting._observed import FloatArray, check_output, select_output
 
@@ -269,7 +269,7 @@ class PredictiveBandDisplay(Display):
         name = self.name if name is None else name
         self.points_ = self.latent_band_ = None
         if self.data is not None:
-            alpha = min(1.0, 15.0 / np.sqrt(len(self.data[0])))  # many dots hide the bands
+            alpha = np.clip(500 / len(self.data[0]), 0.04, 1.0)  # many dots hide the bands
             (self.points_,) = ax.plot(*self.data, ".", color="0.3", markersize=3, alpha=alpha)
         style = merge_style({"label": labelled("mean", name)}, kwargs)
         (self.line_,) = ax.plot(self.x, self.mean, **style)
@@ -282,7 +282,7 @@ class PredictiveBandDisplay(Display):
                 color=color,
                 alpha=0.45,
                 linewidth=0.0,
-                label=f"function, {self.coverage:.0%}",
+                label=labelled(f"function, {percent(self.coverage)}", name),
             )
         self.band_ = ax.fill_between(
             self.x,
@@ -291,8 +291,8 @@ class PredictiveBandDisplay(Display):
             color=color,
             alpha=0.2,
             linewidth=0.0,
-            label=f"function and noise, {self.coverage:.0%}",
+            label=labelled(f"function and noise, {percent(self.coverage)}", name),
         )
         ax.set(xlabel=self.x_name, ylabel="y")
-        ax.legend()
+        ax.legend(fontsize="small")
         return self

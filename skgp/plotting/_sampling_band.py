@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.stats import binom
 
+from skgp.plotting._display import percent
 from skgp.plotting._observed import FloatArray
 
 
@@ -35,4 +36,4 @@ def share_band(probability: float | FloatArray, n_rows: int, level: float) -> Fl
 
 def band_label(level: float, n_rows: int) -> str:
     """What the legend calls the band."""
-    return f"{level:.0%} sampling band, n = {n_rows:,}"
+    return f"{percent(level)} sampling band, n = {n_rows:,}"

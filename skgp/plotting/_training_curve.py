@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from skgp.compose._nested import unwrap
-from skgp.plotting._display import Display, labelled, merge_style
+from skgp.plotting._display import Display, count_on_x, labelled, merge_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,6 +131,7 @@ class TrainingCurveDisplay(Display):
         self.validation_line_ = self.validation_ax_ = None
         style = merge_style({"label": labelled("training", name)}, kwargs)
         (self.line_,) = ax.plot(np.arange(1, len(self.loss) + 1), self.loss, **style)
+        count_on_x(ax)
         ax.set(xlabel="epoch", ylabel="training loss\n(nats per row, y standardised)")
         layers = [ax]
         if self.validation_scores is not None:
