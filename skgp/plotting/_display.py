@@ -75,7 +75,13 @@ def count_on_x(ax: "Axes") -> None:
     """No ticks between whole numbers on the horizontal axis."""
     from matplotlib.ticker import MaxNLocator
 
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+
+
+def leave_headroom(ax: "Axes", share: float) -> None:
+    """Room for a legend above the data: this share of their height."""
+    low, high = ax.dataLim.intervaly
+    ax.set_ylim(low - 0.05 * (high - low), high + share * (high - low))
 
 
 def percent(share: float) -> str:

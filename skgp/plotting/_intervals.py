@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
-from skgp.plotting._display import count_on_x, has_label, labelled, merge_style, percent
+from skgp.plotting._display import (
+    count_on_x,
+    has_label,
+    labelled,
+    leave_headroom,
+    merge_style,
+    percent,
+)
 from skgp.plotting._observed import FloatArray, Observed
 from skgp.plotting._outcome_display import OutcomeDisplay
 
@@ -184,6 +191,7 @@ class IntervalDisplay(OutcomeDisplay):
         shown = "" if len(rank) == n_rows else f" ({len(rank)} of {n_rows:,} drawn)"
         by = "outcome" if order == "outcome" else "predicted mean"
         count_on_x(ax)
+        leave_headroom(ax, 0.25)
         ax.set(xlabel=f"rank by {by}{shown}", ylabel="y")
         ax.legend(loc="upper left")
         return self

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._diagnostic_display import DiagnosticDisplay
-from skgp.plotting._display import has_label
+from skgp.plotting._display import has_label, leave_headroom
 from skgp.plotting._observed import FloatArray
 from skgp.plotting._sampling_band import band_label, share_band
 from skgp.scoring import pit
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.patches import Rectangle, StepPatch
 
 _IDEAL = "calibrated"
-_HEADROOM = 1.5  # height of the axis, in that of the highest bar: the legend stands above
 
 
 @final
@@ -124,6 +123,7 @@ class PITDisplay(DiagnosticDisplay):
         style: dict[str, Any] = {"label": label, "linewidth": 1.8, **kwargs}
         self.bars_ = ax.stairs(counts * n_bins / n_rows, edges, **style)
         ax.set(xlim=(0.0, 1.0), xlabel="probability integral transform", ylabel="density")
-        ax.set_ylim(0.0, ax.dataLim.y1 * _HEADROOM)
+        leave_headroom(ax, 0.5)
+        ax.set_ylim(bottom=0.0)
         ax.legend(loc="upper center")
         return self

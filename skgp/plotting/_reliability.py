@@ -147,5 +147,5 @@ class ReliabilityDisplay(DiagnosticDisplay):
         (self.line_,) = ax.plot(nominal, observed, **style)
         xlabel, ylabel = _AXIS_LABELS[kind]
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal", xlabel=xlabel, ylabel=ylabel)
-        ax.legend(loc="upper left")
+        ax.legend(fontsize="small")
         return self

@@ -36,4 +36,4 @@ def share_band(probability: float | FloatArray, n_rows: int, level: float) -> Fl
 
 def band_label(level: float, n_rows: int) -> str:
     """What the legend calls the band."""
-    return f"{percent(level)} sampling band, n = {n_rows:,}"
+    return f"{percent(level)} band, n = {n_rows:,}"

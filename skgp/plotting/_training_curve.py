@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from skgp.compose._nested import unwrap
-from skgp.plotting._display import Display, count_on_x, labelled, merge_style
+from skgp.plotting._display import Display, count_on_x, labelled, leave_headroom, merge_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,6 +142,8 @@ class TrainingCurveDisplay(Display):
             epochs = np.arange(1, len(self.validation_scores) + 1)
             nll = -np.asarray(self.validation_scores)
             (self.validation_line_,) = self.validation_ax_.plot(epochs, nll, **style)
+        for layer in layers:
+            leave_headroom(layer, 0.4)
         handles = [h for layer in layers for h in layer.get_legend_handles_labels()[0]]
         ax.legend(handles=handles, loc="upper right")
         return self
