@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito, "Color universal design", 2008: told apart with every kind of colour vision.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_ENTRY = 0.075  # height of an entry of a legend, in that of the data below it
 
 
 class Display(ABC):
@@ -78,10 +79,15 @@ def count_on_x(ax: "Axes") -> None:
     ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
-def leave_headroom(ax: "Axes", share: float) -> None:
-    """Room for a legend above the data: this share of their height."""
-    low, high = ax.dataLim.intervaly
-    ax.set_ylim(low - 0.05 * (high - low), high + share * (high - low))
+def add_legend(ax: "Axes", loc: str, twin: "Axes | None" = None) -> None:
+    """A legend of what is on the axes and their twin, with room for it above the data."""
+    layers = [ax] if twin is None else [ax, twin]
+    handles = [handle for layer in layers for handle in layer.get_legend_handles_labels()[0]]
+    for layer in layers:
+        layer.autoscale(axis="y")
+        low, high = layer.get_ylim()
+        layer.set_ylim(low, high + _ENTRY * len(handles) * (high - low))
+    ax.legend(handles=handles, loc=loc, fontsize="small")
 
 
 def percent(share: float) -> str:

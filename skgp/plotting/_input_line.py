@@ -68,7 +68,7 @@ class InputLine:
 def _grid_values(grid: int | ArrayLike, observed: FloatArray) -> FloatArray:
     values = np.asarray(grid, dtype=np.float64)
     if values.ndim == 0 and values >= 2:
-        return np.linspace(observed.min(), observed.max(), int(values))
+        return np.linspace(np.nanmin(observed), np.nanmax(observed), int(values))
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(
             f"grid must be a number of at least 2 or an array of shape (m,), got {grid!r}."

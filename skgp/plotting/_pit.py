@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._diagnostic_display import DiagnosticDisplay
-from skgp.plotting._display import has_label, leave_headroom
+from skgp.plotting._display import has_label, leave_headroom, merge_style
 from skgp.plotting._observed import FloatArray
 from skgp.plotting._sampling_band import band_label, share_band
 from skgp.scoring import pit
@@ -120,7 +120,7 @@ class PITDisplay(DiagnosticDisplay):
             self.ideal_ = ax.axhline(1.0, color="k", linestyle=":", label=_IDEAL)
         counts, edges = np.histogram(self.pit, bins=n_bins, range=(0.0, 1.0))
         label = self.name if name is None else name
-        style: dict[str, Any] = {"label": label, "linewidth": 1.8, **kwargs}
+        style = merge_style({"label": label, "linewidth": 1.8}, kwargs)
         self.bars_ = ax.stairs(counts * n_bins / n_rows, edges, **style)
         ax.set(xlim=(0.0, 1.0), xlabel="probability integral transform", ylabel="density")
         leave_headroom(ax, 0.5)

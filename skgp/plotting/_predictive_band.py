@@ -170,10 +170,11 @@ class PredictiveBandDisplay(Display):
         data = None
         if y is not None:
             targets = np.asarray(y, dtype=np.float64)
-            if targets.shape != (len(line.observed), *dist.shape[1:]):
+            expected = (len(line.observed), *dist.shape[1:])
+            if targets.shape != expected:
                 raise ValueError(
-                    f"y has shape {targets.shape}, but X has {len(line.observed)} rows and the "
-                    f"predictions have shape (n, *{dist.shape[1:]})."
+                    f"y has shape {targets.shape}, expected {expected}: a row for each of X, and "
+                    "the outputs of the estimator."
                 )
             data = line.observed, select_output(targets, check_output(output, dist))
         return cls.from_predictions(
@@ -243,7 +244,7 @@ class PredictiveBandDisplay(Display):
             raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
         if latent is not None and latent.shape != dist.shape:
             raise ValueError(f"latent has shape {latent.shape}, expected {dist.shape} as dist.")
-        ends = [*dist.interval(coverage), *(latent.interval(coverage) if latent else ())]
+        ends = [*dist.interval(coverage), *(() if latent is None else latent.interval(coverage))]
         chosen = check_output(output, dist)
         parts = [select_output(part, chosen) for part in (dist.mean(), *ends)]
         display = cls(values, *parts, coverage=coverage, data=data, x_name=x_name, name=name)

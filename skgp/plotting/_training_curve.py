@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from skgp.compose._nested import unwrap
-from skgp.plotting._display import Display, count_on_x, labelled, leave_headroom, merge_style
+from skgp.plotting._display import Display, add_legend, count_on_x, labelled, merge_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,28 +133,29 @@ class TrainingCurveDisplay(Display):
         (self.line_,) = ax.plot(np.arange(1, len(self.loss) + 1), self.loss, **style)
         count_on_x(ax)
         ax.set(xlabel="epoch", ylabel="training loss\n(nats per row, y standardised)")
-        layers = [ax]
+        twin = _find_twin(ax)
         if self.validation_scores is not None:
-            self.validation_ax_ = _validation_axes(ax)
-            layers.append(self.validation_ax_)
+            twin = self.validation_ax_ = _make_twin(ax) if twin is None else twin
             label, color = labelled("validation", name), self.line_.get_color()
             style = merge_style({"label": label, "color": color, "linestyle": "--"}, kwargs)
             epochs = np.arange(1, len(self.validation_scores) + 1)
             nll = -np.asarray(self.validation_scores)
-            (self.validation_line_,) = self.validation_ax_.plot(epochs, nll, **style)
-        for layer in layers:
-            leave_headroom(layer, 0.4)
-        handles = [h for layer in layers for h in layer.get_legend_handles_labels()[0]]
-        ax.legend(handles=handles, loc="upper right")
+            (self.validation_line_,) = twin.plot(epochs, nll, **style)
+        add_legend(ax, "upper right", twin)
         return self
 
 
-def _validation_axes(ax: "Axes") -> "Axes":
-    """The twin that an earlier display has made, or a new one; behind `ax` and its legend."""
+def _find_twin(ax: "Axes") -> "Axes | None":
+    """The axes in the same place on which an earlier display has drawn its validation curve."""
     for other in ax.get_shared_x_axes().get_siblings(ax):
         same_place = other.get_position(True).bounds == ax.get_position(True).bounds
         if same_place and other.get_ylabel() == _VALIDATION:
             return other
+    return None
+
+
+def _make_twin(ax: "Axes") -> "Axes":
+    """Axes for validation curves, behind `ax` and its legend."""
     twin = ax.twinx()
     twin.set_ylabel(_VALIDATION)
     twin.set_zorder(ax.get_zorder() - 1)

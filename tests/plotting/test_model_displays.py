@@ -102,6 +102,17 @@ def test_training_curves_of_one_axes_share_the_twin() -> None:
     assert second.line_.get_color() != first.line_.get_color()
 
 
+def test_legend_keeps_the_validation_curve_of_an_earlier_display(ax: Axes) -> None:
+    TrainingCurveDisplay([2.0], [-2.0], name="one").plot(ax)
+    TrainingCurveDisplay([2.0], name="two").plot(ax)
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said == ["one: training", "two: training", "one: validation"]
+    assert (
+        ax.get_legend().axes.get_zorder()
+        > TrainingCurveDisplay([1.0], [1.0]).plot(ax).validation_ax_.get_zorder()
+    )
+
+
 def test_training_curve_needs_a_fit(ax: Axes) -> None:
     for estimator in (SVGPRegressor(), LinearRegression(), make_pipeline(SVGPRegressor())):
         with pytest.raises(NotFittedError, match="has no loss_curve_: it is not fitted yet"):

@@ -113,7 +113,7 @@ class WithoutFunction(TransformerMixin, BaseEstimator):
         ({"at": 3}, "at=3 is out of range: X has 3 rows"),
         ({"grid": 1}, "grid must be a number of at least 2 or an array"),
         ({"grid": [[1.0, 2.0]]}, "grid must be a number of at least 2 or an array"),
-        ({"y": [1.0, 2.0]}, r"y has shape \(2,\), but X has 3 rows"),
+        ({"y": [1.0, 2.0]}, r"y has shape \(2,\), expected \(3,\)"),
         ({"coverage": 2.0}, "coverage must be a number in"),
         ({"output": 1}, "output=1 is not an output"),
     ],
