@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
@@ -79,7 +79,11 @@ def count_on_x(ax: "Axes") -> None:
     ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
 
 
-def add_legend(ax: "Axes", loc: str, twin: "Axes | None" = None) -> None:
+def add_legend(
+    ax: "Axes",
+    loc: Literal["upper left", "upper center", "upper right"],
+    twin: "Axes | None" = None,
+) -> None:
     """A legend of what is on the axes and their twin, with room for it above the data."""
     layers = [ax] if twin is None else [ax, twin]
     handles = [handle for layer in layers for handle in layer.get_legend_handles_labels()[0]]

@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import (
+    add_legend,
     count_on_x,
     has_label,
     labelled,
-    leave_headroom,
     merge_style,
     percent,
 )
@@ -191,7 +191,6 @@ class IntervalDisplay(OutcomeDisplay):
         shown = "" if len(rank) == n_rows else f" ({len(rank)} of {n_rows:,} drawn)"
         by = "outcome" if order == "outcome" else "predicted mean"
         count_on_x(ax)
-        leave_headroom(ax, 0.25)
         ax.set(xlabel=f"rank by {by}{shown}", ylabel="y")
-        ax.legend(loc="upper left")
+        add_legend(ax, "upper left")
         return self

@@ -182,7 +182,7 @@ class ModelComparisonDisplay(Display):
             panel.yaxis.set_inverted(True)
             panel.grid(axis="y", color="0.9")
         if label is not None:
-            self.axes_[0].legend()
+            self.axes_[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         return self
 
     def _panels(self, ax: Any) -> "np.ndarray[Any, Any]":

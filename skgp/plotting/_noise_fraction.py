@@ -167,7 +167,7 @@ class NoiseFractionDisplay(Display):
         ax.margins(y=0.5 / len(methods))
         ax.yaxis.set_inverted(True)
         if label is not None:
-            ax.legend()
+            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         return self
 
 

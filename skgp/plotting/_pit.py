@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._diagnostic_display import DiagnosticDisplay
-from skgp.plotting._display import has_label, leave_headroom, merge_style
+from skgp.plotting._display import add_legend, has_label, merge_style
 from skgp.plotting._observed import FloatArray
 from skgp.plotting._sampling_band import band_label, share_band
 from skgp.scoring import pit
@@ -123,7 +123,6 @@ class PITDisplay(DiagnosticDisplay):
         style = merge_style({"label": label, "linewidth": 1.8}, kwargs)
         self.bars_ = ax.stairs(counts * n_bins / n_rows, edges, **style)
         ax.set(xlim=(0.0, 1.0), xlabel="probability integral transform", ylabel="density")
-        leave_headroom(ax, 0.5)
+        add_legend(ax, "upper center")
         ax.set_ylim(bottom=0.0)
-        ax.legend(loc="upper center")
         return self

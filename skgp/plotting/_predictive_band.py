@@ -7,7 +7,14 @@ from numpy.typing import ArrayLike
 
 from skgp.compose import predict_dist, predict_latent
 from skgp.distributions import ContinuousDistribution
-from skgp.plotting._display import Display, estimator_name, labelled, merge_style, percent
+from skgp.plotting._display import (
+    Display,
+    add_legend,
+    estimator_name,
+    labelled,
+    merge_style,
+    percent,
+)
 from skgp.plotting._input_line import InputLine
 from skgp.plotting._observed import FloatArray, check_output, select_output
 
@@ -295,5 +302,5 @@ class PredictiveBandDisplay(Display):
             label=labelled(f"function and noise, {percent(self.coverage)}", name),
         )
         ax.set(xlabel=self.x_name, ylabel="y")
-        ax.legend(fontsize="small")
+        add_legend(ax, "upper left")
         return self
