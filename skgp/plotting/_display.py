@@ -60,11 +60,11 @@ def estimator_name(estimator: Any) -> str:
 
 
 def merge_style(defaults: Mapping[str, Any], style: Mapping[str, Any]) -> dict[str, Any]:
-    """Line style of the user's over the default; either may abbreviate, as in lw for linewidth."""
+    """The user's line style, which may abbreviate (lw for linewidth), over the default one."""
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
-    return {**normalize_kwargs(dict(defaults), Line2D), **normalize_kwargs(dict(style), Line2D)}
+    return {**defaults, **normalize_kwargs(dict(style), Line2D)}
 
 
 def has_label(ax: "Axes", label: str) -> bool:

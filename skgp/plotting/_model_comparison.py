@@ -1,6 +1,6 @@
 """Models compared across data sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -122,6 +122,8 @@ class ModelComparisonDisplay(Display):
 
         Raises
         ------
+        TypeError
+            If `results` holds something else than dicts.
         ValueError
             If there are no results, a key is missing, a value is not finite, or a data set, method
             and split occur twice.
@@ -167,7 +169,8 @@ class ModelComparisonDisplay(Display):
         Raises
         ------
         ValueError
-            If `ax` is an array of another number of axes than there are data sets.
+            If `ax` is an array of another number of axes than there are data sets, or is to be
+            divided but does not come from subplots or add_subplot.
         """
         self.axes_ = self._panels(ax)
         label = self.name if name is None else name
@@ -182,7 +185,9 @@ class ModelComparisonDisplay(Display):
             panel.yaxis.set_inverted(True)
             panel.grid(axis="y", color="0.9")
         if label is not None:
-            self.axes_[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+            self.axes_[min(len(self.axes_), _PANEL_COLUMNS) - 1].legend(
+                loc="center left", bbox_to_anchor=(1.0, 0.5)
+            )
         return self
 
     def _panels(self, ax: Any) -> "np.ndarray[Any, Any]":
@@ -221,6 +226,11 @@ def _collect(results: Any, metric: str) -> dict[tuple[str, str], dict[Any, float
     records = results.to_dict("records") if hasattr(results, "to_dict") else results
     scores: dict[tuple[str, str], dict[Any, float]] = {}
     for number, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise TypeError(
+                "results must be a list of dicts or a pandas DataFrame: its items are of type "
+                f"{type(record).__name__}."
+            )
         missing = [key for key in (*_KEYS, metric) if key not in record]
         if missing:
             raise ValueError(f"results[{number}] lacks {missing}; it has {sorted(record)}.")

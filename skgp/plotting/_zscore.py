@@ -113,5 +113,5 @@ class ZScoreDisplay(DiagnosticDisplay):
             xlabel="z-score: (y - mean) / standard deviation",
             ylabel="share of outcomes up to z",
         )
-        ax.legend(loc="upper left")
+        ax.legend(loc="upper left", fontsize="small")
         return self

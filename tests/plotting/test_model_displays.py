@@ -169,6 +169,8 @@ def test_comparison_errors(ax: Axes) -> None:
     def draw(results: Any, **options: Any) -> None:
         ModelComparisonDisplay.from_results(results, **{"metric": "nll", "ax": ax} | options)
 
+    with pytest.raises(TypeError, match=r"results must be a list of dicts .* of type str"):
+        draw({"dataset": ["a"], "method": ["SVGP"], "split": [0], "nll": [1.0]})
     with pytest.raises(ValueError, match="results is empty"):
         draw([])
     with pytest.raises(ValueError, match=r"results\[0\] lacks \['rmse'\]"):
