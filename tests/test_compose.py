@@ -322,3 +322,13 @@ def test_distribution_of_the_function_takes_the_same_way() -> None:
 def test_estimator_without_a_function_is_named() -> None:
     with pytest.raises(TypeError, match="ForeignRegressor offers no distribution of its function"):
         predict_latent(make_pipeline(Centring(), ForeignRegressor()).fit(X, Y), X)
+
+
+def test_nested_steps_are_applied_from_the_outside_and_undone_from_the_inside() -> None:
+    double = FunctionTransformer(lambda X: 2.0 * X)
+    pipe = make_pipeline(Centring(), make_pipeline(double, ToyBayesianRidge()))
+    shifted = TransformedTargetRegressor(pipe, func=np.log1p, inverse_func=np.expm1)
+    scaled = TransformedTargetRegressor(shifted, transformer=MinMaxScaler()).fit(X, Y)
+    inner = scaled.regressor_.regressor_[-1][-1].predict_dist(2.0 * (X - 1.0))
+    expected = Y.min() + (Y.max() - Y.min()) * np.expm1(inner.median())
+    np.testing.assert_allclose(predict_dist(scaled, X).median(), expected)
