@@ -27,7 +27,7 @@ from sklearn.preprocessing import (
 )
 from toy_regressor import ForeignRegressor, ToyBayesianRidge, make_data
 
-from skgp.compose import predict_dist
+from skgp.compose import predict_dist, predict_latent
 from skgp.distributions import MonotoneTransformed, NormalMixture
 
 
@@ -294,3 +294,41 @@ def test_probing_a_transformer_is_silent() -> None:
         inner = model.regressor_.predict_dist(X).ppf(0.3)
         expected = model.transformer_.inverse_transform(inner[:, None])[:, 0]
         np.testing.assert_allclose(dist.ppf(0.3), expected, rtol=1e-12)
+
+
+class WithLatent(ToyBayesianRidge):
+    """Its function is half as uncertain as its observations."""
+
+    def predict_latent(self, X: Any) -> NormalMixture:
+        dist = self.predict_dist(X)
+        return NormalMixture.normal(dist.mean(), 0.5 * dist.std())
+
+
+def test_distribution_of_the_function_takes_the_same_way() -> None:
+    pipe = make_pipeline(Centring(), GridSearchCV(WithLatent(), {}, cv=2))
+    scaled = TransformedTargetRegressor(pipe, transformer=StandardScaler()).fit(X, Y)
+    dist = predict_dist(scaled, X)
+    expected = NormalMixture.normal(dist.mean(), 0.5 * dist.std())
+    assert_equal(predict_latent(scaled, X), expected)
+    logarithmic = TransformedTargetRegressor(WithLatent(), func=np.log1p, inverse_func=np.expm1)
+    logarithmic.fit(X, np.exp(Y / 10.0))
+    levels = [0.1, 0.5, 0.9]
+    np.testing.assert_allclose(
+        predict_latent(logarithmic, X).ppf(levels),
+        np.expm1(logarithmic.regressor_.predict_latent(X).ppf(levels)),
+    )
+
+
+def test_estimator_without_a_function_is_named() -> None:
+    with pytest.raises(TypeError, match="ForeignRegressor offers no distribution of its function"):
+        predict_latent(make_pipeline(Centring(), ForeignRegressor()).fit(X, Y), X)
+
+
+def test_nested_steps_are_applied_from_the_outside_and_undone_from_the_inside() -> None:
+    double = FunctionTransformer(lambda X: 2.0 * X)
+    pipe = make_pipeline(Centring(), make_pipeline(double, ToyBayesianRidge()))
+    shifted = TransformedTargetRegressor(pipe, func=np.log1p, inverse_func=np.expm1)
+    scaled = TransformedTargetRegressor(shifted, transformer=MinMaxScaler()).fit(X, Y)
+    inner = scaled.regressor_.regressor_[-1][-1].predict_dist(2.0 * (X - 1.0))
+    expected = Y.min() + (Y.max() - Y.min()) * np.expm1(inner.median())
+    np.testing.assert_allclose(predict_dist(scaled, X).median(), expected)

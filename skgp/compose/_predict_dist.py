@@ -1,18 +1,8 @@
-"""The predictive distribution of a nested scikit-learn model.
-
-scikit-learn's meta-estimators pass on a fixed set of methods, and `predict_dist` is not among them;
-so the walk looks inside.
-"""
+"""The predictive distributions of a nested scikit-learn model."""
 
 from typing import Any
 
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.exceptions import NotFittedError
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
-
-from skgp.compose._target_inverse import invert_target
+from skgp.compose._nested import unwrap
 
 _DISTRIBUTION_METHODS = ("mean", "std", "cdf", "ppf", "logpdf")
 
@@ -69,42 +59,52 @@ def predict_dist(model: Any, X: Any) -> Any:
     >>> dist.mean(), dist.std()
     (array([20.]), array([10.]))
     """
-    dist, transformers = _innermost(model, X)
-    return invert_target(dist, transformers) if transformers else dist
+    nested = unwrap(model)
+    inputs, estimator = nested.transform(X), nested.estimator
+    if hasattr(estimator, "predict_dist"):
+        dist = estimator.predict_dist(inputs)
+    else:
+        dist = _foreign_distribution(estimator, inputs)
+    return nested.invert_target(dist)
 
 
-def _innermost(model: Any, X: Any) -> tuple[Any, list[Any]]:
-    """Distribution of the innermost estimator and target transformers, inner ones first.
+def predict_latent(model: Any, X: Any) -> Any:
+    """Distribution of the noiseless function of a fitted model, however it is nested.
 
-    The transformers are collected rather than undone one by one because a distribution that went
-    through a non-affine transformer cannot go through another.
+    The counterpart of :func:`predict_dist` for the method `predict_latent`.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Innermost stands an estimator with a method `predict_latent`.
+    X : array-like of shape (n, n_features)
+        What `model.predict` accepts.
+
+    Returns
+    -------
+    predictive distribution of shape (n,) or (n, P)
+        In the units of the target that `model` was fitted on. If the target transformation is not
+        affine, the distribution of the transformed function.
+
+    Raises
+    ------
+    TypeError
+        If the innermost estimator has no method `predict_latent`; the message names its class.
+    ValueError, sklearn.exceptions.NotFittedError
+        As :func:`predict_dist`.
     """
-    if isinstance(model, FrozenEstimator):
-        return _innermost(model.estimator, X)
-    if hasattr(model, "predict_dist"):
-        return model.predict_dist(X), []
-    if isinstance(model, Pipeline):
-        for _, step in model.steps[:-1]:
-            if step is not None and step != "passthrough":
-                X = step.transform(X)
-        return _innermost(model.steps[-1][1], X)
-    if isinstance(model, TransformedTargetRegressor):
-        check_is_fitted(model)
-        dist, transformers = _innermost(model.regressor_, X)
-        return dist, [*transformers, model.transformer_]
-    if hasattr(model, "best_estimator_"):
-        return _innermost(model.best_estimator_, X)
-    if hasattr(model, "refit"):
-        raise NotFittedError(
-            f"This {type(model).__name__} has no best_estimator_: it is not fitted yet, or has "
-            "refit=False."
+    nested = unwrap(model)
+    if not hasattr(nested.estimator, "predict_latent"):
+        raise TypeError(
+            f"{_name(nested.estimator)} offers no distribution of its function: it has no method "
+            "predict_latent."
         )
-    return _foreign_distribution(model, X), []
+    return nested.invert_target(nested.estimator.predict_latent(nested.transform(X)))
 
 
 def _foreign_distribution(model: Any, X: Any) -> Any:
     """What `predict_proba` returns, if that is a distribution."""
-    name = model if isinstance(model, str) else type(model).__name__
+    name = _name(model)
     if not hasattr(model, "predict_proba"):
         raise TypeError(
             f"{name} offers no predictive distribution: it has neither predict_dist nor "
@@ -118,3 +118,7 @@ def _foreign_distribution(model: Any, X: Any) -> Any:
             f"{type(dist).__name__}."
         )
     return dist
+
+
+def _name(estimator: Any) -> str:
+    return estimator if isinstance(estimator, str) else type(estimator).__name__

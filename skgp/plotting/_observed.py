@@ -1,0 +1,62 @@
+"""The observed targets of one output."""
+
+from dataclasses import dataclass
+from typing import Self, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from skgp.distributions import ContinuousDistribution
+from skgp.scoring._reduce import check_targets, refuse_nan
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True)
+class Observed:
+    """Which of n rows have an observed target of the chosen output.
+
+    Attributes
+    ----------
+    seen : ndarray of bool of shape (n, P)
+    output : int
+    """
+
+    seen: NDArray[np.bool_]
+    output: int
+
+    @classmethod
+    def check(cls, y_true: ArrayLike, dist: ContinuousDistribution, output: int | None) -> Self:
+        """Check the targets against the distribution, and the choice of the output."""
+        y = check_targets(y_true, dist, None).y
+        return cls(~np.isnan(y).reshape(len(y), -1), check_output(output, dist))
+
+    def select(self, values: ArrayLike) -> FloatArray:
+        """The chosen output in the m observed rows, (m,), of values of shape (n,) or (n, P)."""
+        entries = np.asarray(values, dtype=np.float64).reshape(self.seen.shape)
+        refuse_nan(np.where(self.seen, entries, 0.0))
+        return entries[self.seen[:, self.output], self.output]
+
+
+def check_output(output: int | None, dist: ContinuousDistribution) -> int:
+    """The output to draw: it must be named if there are several."""
+    n_outputs = 1 if len(dist.shape) == 1 else dist.shape[1]
+    if output is None and n_outputs > 1:
+        raise ValueError(
+            f"The distribution has {n_outputs} outputs: choose one by output=0 to "
+            f"output={n_outputs - 1}."
+        )
+    chosen = 0 if output is None else output
+    if not 0 <= chosen < n_outputs:
+        raise ValueError(
+            f"output={output} is not an output of the distribution: it has {n_outputs}, counted "
+            "from 0."
+        )
+    return chosen
+
+
+def select_output(values: FloatArray, output: int) -> FloatArray:
+    """Column (n,) of values of shape (n,) or (n, P)."""
+    column: FloatArray = values.reshape(len(values), -1)[:, output]
+    return column

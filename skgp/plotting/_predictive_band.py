@@ -1,0 +1,306 @@
+"""The predictive distribution along one input."""
+
+from typing import TYPE_CHECKING, Any, Self, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from skgp.compose import predict_dist, predict_latent
+from skgp.distributions import ContinuousDistribution
+from skgp.plotting._display import (
+    Display,
+    add_legend,
+    estimator_name,
+    labelled,
+    merge_style,
+    percent,
+)
+from skgp.plotting._input_line import InputLine
+from skgp.plotting._observed import FloatArray, check_output, select_output
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import FillBetweenPolyCollection
+    from matplotlib.lines import Line2D
+
+
+@final
+class PredictiveBandDisplay(Display):
+    """Mean and intervals along one input: those of the function, and with the noise around it.
+
+    The dark band is the interval of the function, the light one that of an observation. Where the
+    dark band fills most of the light one, the model describes the spread of y by the uncertainty of
+    its function, which may vary with the input.
+
+    Parameters
+    ----------
+    x : ndarray of shape (m,)
+        Values of the input, increasing.
+    mean, lower, upper : ndarray of shape (m,)
+        Predictive mean and ends of the predictive interval, noise included, in the units of y.
+    latent_lower, latent_upper : ndarray of shape (m,), default=None
+        Ends of the interval of the function.
+    coverage : float
+        Nominal coverage of the intervals.
+    data : tuple of two ndarrays of shape (n,), default=None
+        Inputs and outcomes of observed rows.
+    x_name : str, default="x"
+        Label of the input.
+    name : str, default=None
+        Label of the model.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The predictive mean.
+    band_, latent_band_ : matplotlib FillBetweenPolyCollection
+        The interval of an observation and that of the function; the latter None without one.
+    points_ : matplotlib Line2D or None
+        The observed rows.
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Notes
+    -----
+    Figure 1 of [1]_.
+
+    References
+    ----------
+    .. [1] M. Jankowiak, G. Pleiss and J. R. Gardner, "Parametric Gaussian process regressors",
+       ICML 2020.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from skgp.distributions import NormalMixture
+    >>> from skgp.plotting import PredictiveBandDisplay
+    >>> function = NormalMixture.normal([0.0, 1.0], [0.1, 0.3])
+    >>> dist = NormalMixture.normal([0.0, 1.0], [0.5, 0.6])
+    >>> ax = Figure().subplots()
+    >>> display = PredictiveBandDisplay.from_predictions([0.0, 1.0], dist, function, ax=ax)
+    >>> display.latent_upper.round(2), display.upper.round(2)
+    (array([0.2 , 1.59]), array([0.98, 2.18]))
+    """
+
+    line_: "Line2D"
+    band_: "FillBetweenPolyCollection"
+    latent_band_: "FillBetweenPolyCollection | None"
+    points_: "Line2D | None"
+
+    def __init__(
+        self,
+        x: FloatArray,
+        mean: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        latent_lower: FloatArray | None = None,
+        latent_upper: FloatArray | None = None,
+        *,
+        coverage: float,
+        data: tuple[FloatArray, FloatArray] | None = None,
+        x_name: str = "x",
+        name: str | None = None,
+    ) -> None:
+        self.x = x
+        self.mean = mean
+        self.lower = lower
+        self.upper = upper
+        self.latent_lower = latent_lower
+        self.latent_upper = latent_upper
+        self.coverage = coverage
+        self.data = data
+        self.x_name = x_name
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        grid: int | ArrayLike = 200,
+        column: int | str | None = None,
+        at: int = 0,
+        coverage: float = 0.95,
+        output: int | None = None,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Compute and draw, from a fitted estimator and rows that span the input.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Its innermost estimator has `predict_dist` and `predict_latent`; searches, pipelines and
+            transformed targets are looked through.
+        X : array-like or pandas DataFrame of shape (n, D)
+            Rows in the form that `estimator.predict` accepts.
+        y : array-like of shape (n,) or (n, P), default=None
+            Outcomes of the rows of X, drawn as dots. With several columns, these rows differ from
+            those of the band in the other columns.
+        grid : int or array-like of shape (m,), default=200
+            Number of equally spaced values between the smallest and the largest of the column, or
+            the values.
+        column : int or str, default=None
+            The input to vary, by its number or its name; needed if X has several columns.
+        at : int, default=0
+            Number of the row of X whose values the other columns are held at. To hold them at other
+            values, such as the medians, put a row of these into X.
+        coverage : float, default=0.95
+            Nominal coverage of the central intervals, in [0, 1].
+        output : int, default=None
+            Which of several outputs; needed if there are several.
+        name : str, default=None
+            Label of the model; the class of the innermost estimator if None.
+        ax : matplotlib Axes, default=None
+            Those of a new figure if None.
+        **kwargs : dict
+            Line style of the mean.
+
+        Returns
+        -------
+        display : PredictiveBandDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator lacks the distribution of y or of its function. Without the latter use
+            `from_predictions`.
+        sklearn.exceptions.NotFittedError
+            If it is not fitted.
+        ValueError
+            If an argument has a wrong shape or is out of its range.
+        """
+        line = InputLine.through(X, column, at, grid)
+        dist, latent = predict_dist(estimator, line.rows), predict_latent(estimator, line.rows)
+        data = None
+        if y is not None:
+            targets = np.asarray(y, dtype=np.float64)
+            expected = (len(line.observed), *dist.shape[1:])
+            if targets.shape != expected:
+                raise ValueError(
+                    f"y has shape {targets.shape}, expected {expected}: a row for each of X, and "
+                    "the outputs of the estimator."
+                )
+            data = line.observed, select_output(targets, check_output(output, dist))
+        return cls.from_predictions(
+            line.values,
+            dist,
+            latent,
+            coverage=coverage,
+            data=data,
+            x_name=line.name,
+            output=output,
+            name=estimator_name(estimator) if name is None else name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        x: ArrayLike,
+        dist: ContinuousDistribution,
+        latent: ContinuousDistribution | None = None,
+        *,
+        coverage: float = 0.95,
+        data: tuple[FloatArray, FloatArray] | None = None,
+        x_name: str = "x",
+        output: int | None = None,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Compute and draw, from predictive distributions along an input.
+
+        Parameters
+        ----------
+        x : array-like of shape (m,)
+            Values of the input, increasing.
+        dist : predictive distribution of shape (m,) or (m, P)
+            Of y, noise included.
+        latent : predictive distribution of the same shape, default=None
+            Of the function.
+        coverage : float, default=0.95
+            Nominal coverage of the central intervals, in [0, 1].
+        data : tuple of two arrays of shape (n,), default=None
+            Inputs and outcomes of observed rows, drawn as dots.
+        x_name : str, default="x"
+            Label of the input.
+        output : int, default=None
+            Which of several outputs; needed if there are several.
+        name : str, default=None
+            Label of the model.
+        ax : matplotlib Axes, default=None
+            Those of a new figure if None.
+        **kwargs : dict
+            Line style of the mean.
+
+        Returns
+        -------
+        display : PredictiveBandDisplay
+
+        Raises
+        ------
+        ValueError
+            If an argument has a wrong shape or is out of its range.
+        """
+        values = np.asarray(x, dtype=np.float64)
+        if values.shape != dist.shape[:1]:
+            raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
+        if latent is not None and latent.shape != dist.shape:
+            raise ValueError(f"latent has shape {latent.shape}, expected {dist.shape} as dist.")
+        ends = [*dist.interval(coverage), *(() if latent is None else latent.interval(coverage))]
+        chosen = check_output(output, dist)
+        parts = [select_output(part, chosen) for part in (dist.mean(), *ends)]
+        display = cls(values, *parts, coverage=coverage, data=data, x_name=x_name, name=name)
+        return display.plot(ax, **kwargs)
+
+    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Those of a new figure if None.
+        name : str, default=None
+            Label of the model; `self.name` if None.
+        **kwargs : dict
+            Line style of the mean; the bands have its colour.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._begin(ax)
+        name = self.name if name is None else name
+        self.points_ = self.latent_band_ = None
+        if self.data is not None:
+            alpha = np.clip(500 / len(self.data[0]), 0.04, 1.0)  # many dots hide the bands
+            (self.points_,) = ax.plot(*self.data, ".", color="0.3", markersize=3, alpha=alpha)
+        style = merge_style({"label": labelled("mean", name)}, kwargs)
+        (self.line_,) = ax.plot(self.x, self.mean, **style)
+        color = self.line_.get_color()
+        if self.latent_lower is not None and self.latent_upper is not None:
+            self.latent_band_ = ax.fill_between(
+                self.x,
+                self.latent_lower,
+                self.latent_upper,
+                color=color,
+                alpha=0.45,
+                linewidth=0.0,
+                label=labelled(f"function, {percent(self.coverage)}", name),
+            )
+        self.band_ = ax.fill_between(
+            self.x,
+            self.lower,
+            self.upper,
+            color=color,
+            alpha=0.2,
+            linewidth=0.0,
+            label=labelled(f"function and noise, {percent(self.coverage)}", name),
+        )
+        ax.set(xlabel=self.x_name, ylabel="y")
+        add_legend(ax, "upper left")
+        return self

@@ -1,0 +1,135 @@
+"""The numbers behind the display of predictions along one input."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from scipy import stats
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+
+from skgp import PPGPRRegressor
+from skgp.distributions import NormalMixture
+from skgp.plotting import PredictiveBandDisplay
+
+X = np.array([[1.0], [4.0], [2.0]])
+WIDE = np.array([[1.0, 10.0, 100.0], [4.0, 20.0, 300.0], [2.0, 50.0, 200.0]])
+
+
+def ends(band: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends of a band over n increasing values of x."""
+    corners = band.get_paths()[0].vertices
+    inner = corners[:, 1]
+    return inner[1 : n + 1], inner[n + 2 : 2 * n + 2][::-1]
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.95])
+def test_bands_of_an_estimator(coverage: float, model: Any, ax: Axes) -> None:
+    y = [3.0, 5.0, 4.0]
+    display = PredictiveBandDisplay.from_estimator(model, X, y, grid=7, coverage=coverage, ax=ax)
+    grid = np.linspace(1, 4, 7)
+    np.testing.assert_allclose(display.line_.get_data(), [grid, grid])
+    z = stats.norm.ppf(0.5 + coverage / 2)
+    for band, variance in ((display.band_, grid**2 + 1), (display.latent_band_, grid**2)):
+        lower, upper = ends(band, 7)
+        np.testing.assert_allclose(lower, grid - z * np.sqrt(variance))
+        np.testing.assert_allclose(upper, grid + z * np.sqrt(variance))
+    np.testing.assert_allclose(display.points_.get_data(), [X[:, 0], y])
+    assert ax.get_xlabel() == "x"
+
+
+def test_one_column_is_varied_and_the_others_are_held(model: Any, ax: Axes) -> None:
+    # The mean is the sum of the inputs: row 1 holds the others at 4 and 300.
+    display = PredictiveBandDisplay.from_estimator(
+        model, WIDE, grid=[30.0, 10.0], column=1, at=1, ax=ax
+    )
+    np.testing.assert_allclose(display.x, [10.0, 30.0])
+    np.testing.assert_allclose(display.mean, [314.0, 334.0])
+    assert ax.get_xlabel() == "column 1"
+    assert display.points_ is None
+    by_default = PredictiveBandDisplay.from_estimator(model, WIDE, column=1, grid=3, ax=ax)
+    np.testing.assert_allclose(by_default.x, [10.0, 30.0, 50.0])
+    np.testing.assert_allclose(by_default.mean, [111.0, 131.0, 151.0])
+
+
+def test_integers_are_not_rounded(model: Any, ax: Axes) -> None:
+    for table in (X.astype(int), pd.DataFrame(X.astype(int))):
+        display = PredictiveBandDisplay.from_estimator(model, table, grid=[1.5, 2.5], ax=ax)
+        np.testing.assert_allclose(display.mean, [1.5, 2.5])
+    assert X.tolist() == [[1.0], [4.0], [2.0]]
+
+
+def test_frames_with_categories_go_through_pipelines(model: Any, ax: Axes) -> None:
+    frame = pd.DataFrame({"speed": [3, 1, 2], "colour": ["red", "blue", "red"]}, index=[7, 7, 9])
+    encode = make_column_transformer(
+        ("passthrough", ["speed"]), (OneHotEncoder(categories=[["blue", "red"]]), ["colour"])
+    )
+    weigh = FunctionTransformer(lambda X: X * [1.0, 100.0, 1000.0])
+    pipe = make_pipeline(encode, weigh, model).fit(frame, [0.0, 1.0, 2.0])
+    for at, base in ((0, 1000.0), (1, 100.0)):
+        display = PredictiveBandDisplay.from_estimator(
+            pipe, frame, grid=3, column="speed", at=at, ax=ax
+        )
+        np.testing.assert_allclose(display.mean, base + np.array([1.0, 2.0, 3.0]))
+    assert ax.get_xlabel() == "speed"
+    assert display.name == "Heteroscedastic"
+    assert frame["speed"].tolist() == [3, 1, 2]
+
+
+def test_output_is_chosen(two_outputs: Any, ax: Axes) -> None:
+    Y = np.column_stack([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
+    display = PredictiveBandDisplay.from_estimator(two_outputs, X, Y, grid=3, output=1, ax=ax)
+    np.testing.assert_allclose(display.mean, [10.0, 25.0, 40.0])
+    np.testing.assert_allclose(display.points_.get_ydata(), [10.0, 20.0, 30.0])
+    np.testing.assert_allclose(display.latent_upper / display.x, 10 * (1 + stats.norm.ppf(0.975)))
+    with pytest.raises(ValueError, match="choose one by output=0 to output=1"):
+        PredictiveBandDisplay.from_estimator(two_outputs, X, ax=ax)
+
+
+def test_without_a_function_there_is_one_band(ax: Axes) -> None:
+    dist = NormalMixture.normal([0.0, 1.0], [1.0, 1.0])
+    assert PredictiveBandDisplay.from_predictions([0, 1], dist, ax=ax).latent_band_ is None
+
+
+class WithoutFunction(TransformerMixin, BaseEstimator):
+    """Predicts y, but says nothing of a function."""
+
+    def predict_dist(self, X: Any) -> NormalMixture:
+        return NormalMixture.normal(np.zeros(len(X)), np.ones(len(X)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"X": X[:, 0]}, r"X must have shape \(n, D\), got \(3,\)"),
+        ({"X": WIDE}, "3 columns: choose the one to vary by column="),
+        ({"column": 1}, "column=1 is out of range: X has 1 columns"),
+        ({"column": "speed"}, "column='speed' is none of the columns"),
+        ({"at": 3}, "at=3 is out of range: X has 3 rows"),
+        ({"grid": 1}, "grid must be a number of at least 2 or an array"),
+        ({"grid": [[1.0, 2.0]]}, "grid must be a number of at least 2 or an array"),
+        ({"y": [1.0, 2.0]}, r"y has shape \(2,\), expected \(3,\)"),
+        ({"coverage": 2.0}, "coverage must be a number in"),
+        ({"output": 1}, "output=1 is not an output"),
+    ],
+)
+def test_arguments_are_checked(options: Any, message: str, model: Any, ax: Axes) -> None:
+    with pytest.raises(ValueError, match=message):
+        PredictiveBandDisplay.from_estimator(model, **{"X": X, "ax": ax} | options)
+
+
+def test_unsuitable_estimators_and_shapes(ax: Axes) -> None:
+    with pytest.raises(TypeError, match="WithoutFunction offers no distribution of its function"):
+        PredictiveBandDisplay.from_estimator(WithoutFunction(), X, ax=ax)
+    with pytest.raises(NotFittedError, match="PPGPRRegressor"):
+        PredictiveBandDisplay.from_estimator(PPGPRRegressor(), X, ax=ax)
+    dist = NormalMixture.normal([0.0, 1.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match=r"x has shape \(3,\), expected \(2,\) as dist"):
+        PredictiveBandDisplay.from_predictions([0, 1, 2], dist, ax=ax)
+    with pytest.raises(ValueError, match=r"latent has shape \(1,\), expected \(2,\)"):
+        PredictiveBandDisplay.from_predictions([0, 1], dist, dist[:1], ax=ax)
