@@ -42,6 +42,12 @@ def settings(protocol: dict[str, Any], method: str) -> list[dict[str, Any]]:
     return [{**params, **dict(zip(grid, point, strict=True))} for point in points]
 
 
+def shown_methods(protocol: dict[str, Any]) -> list[str]:
+    """The methods of the first ranking, or all."""
+    rankings = protocol.get("rankings")
+    return list(rankings[0]["methods"] if rankings else protocol["methods"])
+
+
 def load_split(path: Path, protocol: dict[str, Any], split: int) -> Split:
     """The rows of one random split of a data set, which may be cut to a fixed subsample."""
     archive = np.load(path)

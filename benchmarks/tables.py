@@ -20,6 +20,7 @@ import torch
 from joblib import Parallel, delayed
 
 import skgp
+from benchmarks._pictures import draw
 from benchmarks._protocol import HERE, Fit, load_protocol, load_split, settings
 from benchmarks._render import render
 from skgp import scoring
@@ -87,6 +88,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, help="number of splits, the protocol's if absent")
     parser.add_argument("--max-rows", type=int, help="rows of a set, the protocol's if absent")
     parser.add_argument("--n-jobs", type=int, default=1, help="fits at a time")
+    parser.add_argument("--pictures", type=Path, help="folder to draw the results into")
     parser.add_argument("--show", action="store_true", help="print the tables, fit nothing")
     arguments = parser.parse_args()
     protocol = load_protocol(arguments.protocol)
@@ -108,7 +110,10 @@ def main() -> None:
                 with open(file, "a") as out:
                     out.write(json.dumps(row) + "\n")
                 print(f"{number}/{len(fits)} {json.dumps(row)}", flush=True)
-    print(render(protocol, read_results(file)))
+    results = read_results(file)
+    print(render(protocol, results))
+    if arguments.pictures is not None:
+        draw(protocol, results, arguments.pictures, name)
 
 
 if __name__ == "__main__":
