@@ -15,6 +15,7 @@ from skgp.core.stack import GPStack
 from skgp.core.training import Candidate
 from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
 from skgp.estimators._documentation import documented
+from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 
 _START_INDUCING = 300  # inducing inputs of the bound from which hyper-parameters start
@@ -140,26 +141,7 @@ class ExactGPRegressor(CollapsedRegressor):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.max_cholesky_size = max_cholesky_size
-        self.feature_extractor = feature_extractor
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.normalize_X = normalize_X
-        self.normalize_y = normalize_y
-        self.noise_floor = noise_floor
-        self.jitter = jitter
-        self.warm_start = warm_start
-        self.memory = memory
-        self.dtype = dtype
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _build(self, setup: Setup) -> _ExactModel:
         features, layer, likelihood = self._start(setup, _START_INDUCING)

@@ -12,6 +12,7 @@ from skgp.core.stack import GPStack
 from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
 from skgp.estimators._documentation import documented
 from skgp.estimators._gp_regressor import InducingRegressor
+from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 
 
@@ -115,26 +116,7 @@ class FITCRegressor(CollapsedRegressor, InducingRegressor):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.feature_extractor = feature_extractor
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.normalize_X = normalize_X
-        self.normalize_y = normalize_y
-        self.noise_floor = noise_floor
-        self.jitter = jitter
-        self.warm_start = warm_start
-        self.memory = memory
-        self.dtype = dtype
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _build(self, setup: Setup) -> _FITCModel:
         features, layer, likelihood = self._start(setup, self.n_inducing)

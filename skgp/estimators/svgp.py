@@ -14,6 +14,7 @@ from skgp.core.objectives import ELBO, Objective, gamma_robust
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
 from skgp.estimators._gp_regressor import each_gp
+from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import INITIAL_VAR, SparseRegressor
 
@@ -79,6 +80,9 @@ class SVGPRegressor(SparseRegressor):
     0.5 +- 0.1
     """
 
+    n_orthogonal: int
+    gamma: float | None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SparseRegressor._parameter_constraints,
         "covariance": [StrOptions({"full", "diagonal", "delta"})],
@@ -118,34 +122,7 @@ class SVGPRegressor(SparseRegressor):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.n_orthogonal = n_orthogonal
-        self.covariance = covariance
-        self.beta_reg = beta_reg
-        self.gamma = gamma
-        self.n_latents = n_latents
-        self.feature_extractor = feature_extractor
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate_init = learning_rate_init
-        self.optimizer = optimizer
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.normalize_X = normalize_X
-        self.normalize_y = normalize_y
-        self.noise_floor = noise_floor
-        self.jitter = jitter
-        self.warm_start = warm_start
-        self.memory = memory
-        self.dtype = dtype
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _objective(self) -> Objective:
         return ELBO if self.gamma is None else gamma_robust(self.gamma)

@@ -8,6 +8,7 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
 from skgp.core.objectives import VFITC, Objective
 from skgp.estimators._documentation import documented
+from skgp.estimators._parameters import store_parameters
 from skgp.estimators._sparse_regressor import SparseRegressor
 
 
@@ -101,32 +102,7 @@ class VFITCRegressor(SparseRegressor):
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
-        self.kernel = kernel
-        self.n_inducing = n_inducing
-        self.covariance = covariance
-        self.beta_reg = beta_reg
-        self.n_latents = n_latents
-        self.feature_extractor = feature_extractor
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate_init = learning_rate_init
-        self.optimizer = optimizer
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.normalize_X = normalize_X
-        self.normalize_y = normalize_y
-        self.noise_floor = noise_floor
-        self.jitter = jitter
-        self.warm_start = warm_start
-        self.memory = memory
-        self.dtype = dtype
-        self.device = device
-        self.verbose = verbose
-        self.random_state = random_state
+        store_parameters(self, locals())
 
     def _objective(self) -> Objective:
         return VFITC

@@ -1,0 +1,19 @@
+"""How a constructor stores its parameters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+
+def store_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> None:
+    """Store every parameter untouched under its name, as scikit-learn wants constructors to do.
+
+    Parameters
+    ----------
+    estimator : estimator
+    arguments : mapping
+        The `locals()` of its constructor.
+    """
+    for name in estimator._get_param_names():
+        setattr(estimator, name, arguments[name])
