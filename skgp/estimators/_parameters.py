@@ -13,7 +13,8 @@ def store_parameters(estimator: BaseEstimator, arguments: Mapping[str, Any]) -> 
     ----------
     estimator : estimator
     arguments : mapping
-        The `locals()` of its constructor.
+        The `locals()` of its constructor, taken before any other local is made.
     """
-    for name in estimator._get_param_names():
-        setattr(estimator, name, arguments[name])
+    for name, value in arguments.items():
+        if name != "self":
+            setattr(estimator, name, value)
