@@ -49,7 +49,9 @@ def test_they_are_refused_for_a_fitted_model_too(data: Data) -> None:
 
 @pytest.mark.parametrize("cls", [SVGPRegressor, VFITCRegressor])
 @pytest.mark.parametrize("n_orthogonal", [0, 5])
-def test_natural_gradients_move_a_natural_posterior(cls: Any, n_orthogonal: int, data: Data) -> None:
+def test_natural_gradients_move_a_natural_posterior(
+    cls: Any, n_orthogonal: int, data: Data
+) -> None:
     params = dict(SMALL)
     if cls is SVGPRegressor:
         params["n_orthogonal"] = n_orthogonal

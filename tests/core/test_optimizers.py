@@ -81,9 +81,7 @@ def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:
 def test_lbfgs_finds_the_minimum_of_a_quadratic_and_stops() -> None:
     """w* = H^-1 b; training ends long before max_iter because the loss no longer changes."""
     parabola = Parabola()
-    module, history = fit(
-        lbfgs(parabola, parabola.loss), Rows(4), max_iter=500, schedule=constant
-    )
+    module, history = fit(lbfgs(parabola, parabola.loss), Rows(4), max_iter=500, schedule=constant)
     assert module is parabola
     expected = torch.linalg.solve(parabola.H, parabola.b)
     np.testing.assert_allclose(parabola.w.detach(), expected, rtol=0, atol=1e-4)
@@ -136,9 +134,7 @@ def test_lbfgs_maximises_a_marginal_likelihood(rng: np.random.Generator) -> None
 def test_lbfgs_goes_on_from_its_state() -> None:
     """Three steps, then three more twice: with the curvature so far, and without."""
     parabola = Parabola()
-    trainer = Trainer(
-        lbfgs(parabola, parabola.loss), Rows(4), plan(schedule=constant), generator()
-    )
+    trainer = Trainer(lbfgs(parabola, parabola.loss), Rows(4), plan(schedule=constant), generator())
     for _ in range(3):
         trainer.epoch()
     state, start = trainer.state(), parabola.w.detach().clone()

@@ -37,9 +37,7 @@ def test_moments_and_divergence_against_dense_algebra(
     for w, gp in enumerate(dense_orthogonal(layer)):
         expected = orthogonal.moments(gp, to_array(x.flatten(0, 1)))
         for actual, value in zip(latent, expected, strict=True):
-            np.testing.assert_allclose(
-                to_array(actual[..., w]).ravel(), value, rtol=0, atol=1e-11
-            )
+            np.testing.assert_allclose(to_array(actual[..., w]).ravel(), value, rtol=0, atol=1e-11)
         divergence += orthogonal.kl(gp)
     np.testing.assert_allclose(layer.kl(layer.factors()).item(), divergence, rtol=1e-10)
 
