@@ -210,7 +210,7 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks(
-    [SVGPRegressor(n_inducing=8, max_iter=10, random_state=0, feature_extractor=[6, 2])],
+    [SVGPRegressor(n_inducing=8, max_iter=40, random_state=0, feature_extractor=[6, 2])],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
     xfail_strict=True,
 )

@@ -78,7 +78,6 @@ def test_ten_epochs_are_worth_at_least_as_much_as_with_adam() -> None:
     gain = losses(SVGPRegressor(optimizer="adam", **setting)) - losses(
         SVGPRegressor(optimizer="natgrad", **setting)
     )
-    print(gain)
     assert gain.mean() > -3.0 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
@@ -94,5 +93,4 @@ def test_a_large_beta_reg_stays_stable(
     natural = cls(optimizer="natgrad", **setting).fit(data.X, data.y)
     adam = cls(**setting).fit(data.X, data.y)
     assert not rollbacks
-    print(natural.loss_curve_[-1], adam.loss_curve_[-1])
     assert natural.loss_curve_[-1] < adam.loss_curve_[-1] + 0.01

@@ -192,7 +192,7 @@ def test_float32_follows_float64(rng: np.random.Generator) -> None:
         for _ in range(3):
             problem.step(0.5)
         assert problem.posterior.precision.dtype == dtype
-        ends.append(([to_array(m) for m in problem.posterior.moments()]))
+        ends.append([to_array(m) for m in problem.posterior.moments()])
     np.testing.assert_allclose(ends[1][0], ends[0][0], rtol=0, atol=1e-3)
     np.testing.assert_allclose(ends[1][1], ends[0][1], rtol=0, atol=1e-3)
 
