@@ -1,5 +1,7 @@
 """Networks of deep kernels: structure, seeds, standardised starts, refusals."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -18,7 +20,7 @@ from skgp.core.features import (
 def parameter_count(n_features: int, sizes: list[int]) -> int:
     """Weights and biases of every layer; scale and shift of every batch norm but the last."""
     widths = [n_features, *sizes]
-    dense = sum((a + 1) * b for a, b in zip(widths[:-1], widths[1:], strict=True))
+    dense = sum((a + 1) * b for a, b in pairwise(widths))
     return dense + 2 * sum(sizes[:-1])
 
 
