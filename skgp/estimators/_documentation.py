@@ -100,6 +100,8 @@ SHARED: Final[dict[str, str]] = {
             As in scikit-learn.
         n_outputs_ : int
             Number P of outputs.
+        n_samples_seen_ : float
+            Rows trained on, or the sum of their weights, chunks of a stream counted together.
         n_iter_ : int
             Epochs trained.
         loss_curve_ : list of float

@@ -112,9 +112,10 @@ class SparseRegressor(MinibatchRegressor, InducingRegressor):
         if self.optimizer != "natgrad":
             return
         if not self._objective().is_quadratic:
+            model = type(self).__name__ + (" with gamma" if getattr(self, "gamma", None) else "")
             raise ValueError(
                 "optimizer='natgrad' needs an objective that is quadratic in u, and that of "
-                f"{self!r} is not: natural-gradient steps could leave q(u) without a covariance; "
+                f"{model} is not: natural-gradient steps could leave q(u) without a covariance; "
                 "use optimizer='adam'"
             )
         if self.covariance != "full":

@@ -1,0 +1,156 @@
+"""`memory`: fits on the same rows share scales and k-means, on disk or within one fit."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from contract_cases import ONE_PER_CLASS, Case, Data
+from sklearn.base import clone
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.model_selection import GridSearchCV
+
+from skgp.estimators import _table
+from skgp.estimators._setup import Centres, Setup
+
+
+@pytest.fixture(params=ONE_PER_CLASS, ids=lambda case: case.name)
+def stored(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+@pytest.fixture
+def computed(monkeypatch: Any) -> Counter[str]:
+    """How often k-means and scales were computed, not read: spies inside the stored functions."""
+    counts: Counter[str] = Counter()
+    fit, scale = MiniBatchKMeans.fit, _table.Scale.__init__
+
+    def counted_fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        counts["kmeans"] += 1
+        return fit(self, *args, **kwargs)
+
+    def counted_scale(self: Any, *args: Any) -> None:
+        counts["scale"] += 1
+        scale(self, *args)
+
+    monkeypatch.setattr(MiniBatchKMeans, "fit", counted_fit)
+    monkeypatch.setattr(_table.Scale, "__init__", counted_scale)
+    return counts
+
+
+def n_kmeans(case: Case) -> int:
+    """The decoupled layer has inducing inputs of its own for the mean."""
+    return 2 if case.make().get_params().get("n_inducing_mean") else 1
+
+
+def test_a_second_fit_computes_nothing_again(
+    stored: Case, data: Data, tmp_path: Path, computed: Counter[str]
+) -> None:
+    """Bit for bit the fit without memory, whether results are computed or read."""
+    memory = str(tmp_path)
+    plain = stored.make(max_iter=3).fit(data.X, data.y)
+    expected = {"kmeans": n_kmeans(stored), "scale": 2}
+    assert computed == expected
+    computed.clear()
+    first = stored.make(max_iter=3, memory=memory).fit(data.X, data.y)
+    assert computed == expected
+    computed.clear()
+    second = stored.make(max_iter=3, memory=memory).fit(data.X, data.y)
+    assert not computed
+    for model in (first, second):
+        assert model.loss_curve_ == plain.loss_curve_
+        for a, b in zip(
+            model.predict(data.X_new, return_std=True),
+            plain.predict(data.X_new, return_std=True),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_what_differs_is_computed(data: Data, tmp_path: Path, computed: Counter[str]) -> None:
+    """Also with an object in place of a path, and by partial_fit."""
+    memory = joblib.Memory(tmp_path, verbose=0)
+    case = ONE_PER_CLASS[-1]
+    model = case.make(max_iter=1, memory=memory).fit(data.X, data.y)
+    for change in ({"random_state": 7}, {"n_inducing": 12}):
+        computed.clear()
+        model.set_params(**change).fit(data.X, data.y)
+        assert computed == {"kmeans": 1}
+    computed.clear()
+    case.make(memory=memory).partial_fit(data.X, data.y)
+    assert not computed
+    case.make(memory=memory).partial_fit(data.X[1:], data.y[1:])
+    assert computed == {"kmeans": 1, "scale": 2}
+
+
+def test_a_search_over_beta_reg_computes_kmeans_once_per_fold(
+    data: Data, tmp_path: Path, computed: Counter[str]
+) -> None:
+    model = ONE_PER_CLASS[0].make(max_iter=1, memory=str(tmp_path))
+    GridSearchCV(model, {"beta_reg": [0.1, 1.0]}, cv=2, refit=False).fit(data.X, data.y)
+    assert computed == {"kmeans": 2 * n_kmeans(ONE_PER_CLASS[0]), "scale": 4}
+
+
+def test_a_clone_keeps_it(stored: Case, tmp_path: Path) -> None:
+    for memory in (str(tmp_path), joblib.Memory(tmp_path, verbose=0)):
+        copy = clone(stored.make(memory=memory))
+        assert getattr(copy.memory, "location", copy.memory) == getattr(memory, "location", memory)
+
+
+# --------------------------------------------------------------------- restarts
+
+
+def test_restarts_compute_each_set_of_inducing_inputs_once(
+    stored: Case, data: Data, computed: Counter[str]
+) -> None:
+    """Even without a memory."""
+    stored.make(max_iter=1, n_restarts=2).fit(data.X, data.y)
+    assert computed["kmeans"] == n_kmeans(stored)
+
+
+def test_centres_are_computed_once_for_equal_rows() -> None:
+    calls = []
+
+    def kmeans(X: Any, n: int, seed: int) -> Any:
+        calls.append((X.tolist(), n, seed))
+        return X[:n] + seed
+
+    centres = Centres(kmeans, 5)
+    x = torch.arange(6.0).double().reshape(3, 2)
+    for _ in range(2):
+        assert centres(x.clone(), 2).tolist() == [[5.0, 6.0], [7.0, 8.0]]
+    centres(x, 1)
+    centres(x + 1.0, 2)
+    assert [n for _, n, _ in calls] == [2, 1, 2]
+    assert {seed for *_, seed in calls} == {5}
+
+
+def test_restarts_start_from_other_lengthscales(data: Data, monkeypatch: Any) -> None:
+    """The first from sqrt(D), the others around it, log-normally and by their own seeds."""
+    original, starts = Setup.lengthscale, []
+
+    def spy(self: Setup, features: Any) -> float:
+        starts.append(original(self, features))
+        return starts[-1]
+
+    monkeypatch.setattr(Setup, "lengthscale", spy)
+    ONE_PER_CLASS[-1].make(max_iter=1, n_restarts=4).fit(data.X, data.y)
+    assert starts[0] == pytest.approx(np.sqrt(3.0), rel=1e-12)
+    assert len(set(starts)) == len(starts) == 4
+    logs = np.log(np.array(starts[1:]) / starts[0])
+    assert 0.01 < np.abs(logs).max() < 2.5
+
+
+def test_lengthscales_of_restarts_are_log_normal() -> None:
+    """Standard deviation 0.5 of the logarithm: 400 seeds, tolerance 4 standard errors."""
+    x = torch.zeros(2, 4).double()
+    setups = [
+        Setup(x, x, x[:, 0], 2.0, Centres(lambda *_: None, 0), restart=1, seed=seed)
+        for seed in range(400)
+    ]
+    logs = np.log([setup.lengthscale(x) / 2.0 for setup in setups])
+    assert abs(logs.mean()) < 4 * 0.5 / np.sqrt(400)
+    assert abs(logs.std() - 0.5) < 4 * 0.5 / np.sqrt(800)
