@@ -32,7 +32,7 @@ LEVELS = (
     ("skgp.core.layers", "skgp.core.features", "skgp.core.optimizers"),
     ("skgp.core.likelihoods", "skgp.core.stack", "skgp.core.initialisation"),
     ("skgp.core.objectives",),
-    ("skgp.core.training",),
+    ("skgp.core.training", "skgp.core.dropout"),
     ("skgp.estimators._",),  # every private module of the package
     ("skgp.estimators.",),  # every public module: the families
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import REGRESSORS, Case, Data, make_data
+from contract_cases import REGRESSORS, Case, Data, for_gps, make_data
 
 from skgp.core.training import Trainer
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
@@ -93,6 +93,7 @@ def test_partial_fit_counts_rows_and_weights(make: Any, data: Data) -> None:
     assert model.n_samples_seen_ == 110
 
 
+@for_gps
 def test_n_total_divides_the_divergence(make: Any, data: Data) -> None:
     """loss = -fit + beta KL / n_total, so doubling both changes nothing."""
     a = make(beta_reg=0.5, dtype="float64")
@@ -163,20 +164,19 @@ def test_validation_rows_without_early_stopping_only_watch(
     np.testing.assert_array_equal(watched.predict(data.X_new), alone.predict(data.X_new))
 
 
-def _overfitting(make: Any) -> Any:
-    return make(
+def _overfitting(case: Case) -> Any:
+    return case.make(
         max_iter=200,
         early_stopping=True,
         n_iter_no_change=5,
-        beta_reg=0.0,
         learning_rate_init=0.2,
-        n_inducing=40,
+        **case.known({"beta_reg": 0.0, "n_inducing": 40}),
     )
 
 
-def test_early_stopping_restores_the_best_epoch(make: Any, data: Data, held_out: Data) -> None:
+def test_early_stopping_restores_the_best_epoch(case: Case, data: Data, held_out: Data) -> None:
     y, y_val = data.y * 1e-3, held_out.y * 1e-3
-    model = _overfitting(make).fit(data.X, y, X_val=held_out.X, y_val=y_val)
+    model = _overfitting(case).fit(data.X, y, X_val=held_out.X, y_val=y_val)
     scores = model.validation_scores_
     assert model.n_iter_ == len(scores) == len(model.loss_curve_) < 200
     assert model.best_validation_score_ == max(scores) > scores[-1]
