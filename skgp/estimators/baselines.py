@@ -14,12 +14,13 @@ from skgp.core.optimizers import Adam
 from skgp.core.training import Candidate
 from skgp.estimators._documentation import documented
 from skgp.estimators._dropout_model import DropoutModel
-from skgp.estimators._gp_regressor import INITIAL_NOISE
 from skgp.estimators._minibatch import MinibatchRegressor
 from skgp.estimators._setup import Setup
 from skgp.estimators._validation import check_sizes
 
 __all__ = ["MCDropoutRegressor"]
+
+_INITIAL_NOISE = 1.0  # in units of the variance of y, of which a network at zero explains nothing
 
 
 @documented(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
@@ -154,7 +155,7 @@ class MCDropoutRegressor(MinibatchRegressor):
             self.n_samples,
             setup.seed,
         )
-        likelihood = Gaussian(setup.Y.shape[1], INITIAL_NOISE, self.noise_floor)
+        likelihood = Gaussian(setup.Y.shape[1], _INITIAL_NOISE, self.noise_floor)
         return DropoutModel(network, likelihood).double()
 
     def _candidate(self, model: DropoutModel, n_data: float) -> Candidate[DropoutModel]:

@@ -29,6 +29,7 @@ class Case:
 
 _COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random_state": 0}
 _PPGPR = {"n_inducing_mean": 20}
+_MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
 
 # Gaussian processes: they have kernels, inducing inputs and a distribution of f without noise.
 GP_REGRESSORS = (
@@ -47,16 +48,14 @@ GP_REGRESSORS = (
 )
 REGRESSORS = (
     *GP_REGRESSORS,
-    Case("mcdropout", MCDropoutRegressor, {"hidden_layer_sizes": (30, 20)}),
-    Case("mcdropout-plain", MCDropoutRegressor, {"hidden_layer_sizes": 30, "dropout": 0.0}),
+    Case("mcdropout", MCDropoutRegressor, _MC_DROPOUT),
+    Case("mcdropout-plain", MCDropoutRegressor, {"dropout": 0.0, **_MC_DROPOUT}),
 )
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
 
 # Decorator of a test about Gaussian processes: its `case` is one of these alone.
-for_gps = pytest.mark.parametrize(
-    "case", GP_REGRESSORS, ids=lambda case: case.name, scope="session"
-)
+for_gps = pytest.mark.parametrize("case", GP_REGRESSORS, indirect=True, scope="session")
 
 NOISE_STD = 0.5
 

@@ -60,8 +60,9 @@ def test_partial_fit_over_chunks_reaches_the_quality_of_a_fit(make: Any, data: D
         for rows in np.split(np.arange(60), 3):
             stream.partial_fit(data.X[rows], data.y[rows], n_total=60)
     scores = [crps(data.y_new, m.predict_dist(data.X_new)) for m in (whole, stream)]
-    # The first chunk, a third of the rows, has fixed the scales and the first inducing inputs.
-    assert scores[1] < 1.6 * scores[0] < 0.2 * data.y.std()
+    # The first chunk, a third of the rows, has fixed the scales and the first inducing inputs. A
+    # normal distribution that ignores the inputs has a CRPS of 0.56 deviations of y.
+    assert scores[1] < 1.6 * scores[0] < 0.4 * data.y.std()
     assert stream.n_iter_ == len(stream.loss_curve_) == 45
     assert stream.n_features_in_ == 3
 
