@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 ClassT = TypeVar("ClassT", bound=type)
 
-# A line `$name` of a class docstring is replaced by the text of that name.
+# A line `$name` of a class docstring, or of a text, is replaced by the text of that name.
 SHARED: Final[dict[str, str]] = {
     "kernel": """\
         kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="matern52"
@@ -25,6 +25,9 @@ SHARED: Final[dict[str, str]] = {
             (appendix A.5): batch norm and ReLU, the features standardised by a last batch norm. A
             list gives other widths; a callable gets the number of inputs and returns a
             `torch.nn.Module`, which has to pickle.
+        $weight_decay
+        """,
+    "weight_decay": """\
         weight_decay : float, default=1e-4
             L2 penalty on the network's parameters alone: weight_decay / 2 times their squared norm
             is added to the loss per row.
@@ -60,20 +63,23 @@ SHARED: Final[dict[str, str]] = {
         """,
     "restarts": """\
         n_restarts : int, default=1
-            Starts from other lengthscales (of a named kernel) and other network weights, with the
+            Starts from other network weights and other lengthscales (of a named kernel), with the
             same inducing inputs; the one with the lowest training loss after a twentieth of the
             epochs is trained to the end.
         """,
     "scaling": """\
+        $scales
+        jitter : float, default=1e-4
+            Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
+            kernel variance.
+        """,
+    "scales": """\
         normalize_X, normalize_y : bool, default=True
             Standardise inputs and targets inside the estimator. Results come back in the units
             of y.
         noise_floor : float, default=1e-4
             Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
             Discrete or leaking targets let a density grow without bound; the floor keeps it finite.
-        jitter : float, default=1e-4
-            Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
-            kernel variance.
         """,
     "inducing_points": """\
         inducing_points_ : array (M, D) or (W, M, D)
@@ -83,8 +89,8 @@ SHARED: Final[dict[str, str]] = {
         warm_start : bool, default=False
             Whether `fit` goes on from the last fit's parameters and scales.
         memory : None, str or joblib.Memory, default=None
-            Where scales and inducing inputs of k-means are kept, so that fits on the same rows with
-            an integer `random_state` share them.
+            Where scales, and inducing inputs of k-means, are kept, so that fits on the same rows
+            with an integer `random_state` share them.
         dtype : {"auto", "float32", "float64"}, default="auto"
             Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and
             predictions are always in float64.
@@ -93,9 +99,18 @@ SHARED: Final[dict[str, str]] = {
         verbose : int, default=0
             If positive, write a line per epoch.
         random_state : int, RandomState or None
-            Seed of the inducing inputs, of a network's weights and of the order of rows.
+            Seed of the inducing inputs, of a network's weights and masks, and of the order of rows.
         """,
     "attributes": """\
+        $record
+        lengthscales_ : array (D,) or (W, D)
+            In the units of X; of the features if there is a feature extractor.
+        stack_ : torch.nn.Module
+            The layers.
+        model_ : torch.nn.Module
+            Stack, likelihood and scales.
+        """,
+    "record": """\
         n_features_in_, feature_names_in_ : int, array of str
             As in scikit-learn.
         n_outputs_ : int
@@ -111,12 +126,6 @@ SHARED: Final[dict[str, str]] = {
         best_validation_score_ : float or None
         noise_variance_ : float or array (P,)
             Variance of the observation noise, squared units of y.
-        lengthscales_ : array (D,) or (W, D)
-            In the units of X; of the features if there is a feature extractor.
-        stack_ : torch.nn.Module
-            The layers.
-        model_ : torch.nn.Module
-            Stack, likelihood and scales.
         """,
     "raises": """\
         ValueError
@@ -137,12 +146,11 @@ class documented:
     """
 
     def __init__(self, **values: str) -> None:
-        self._texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
-        self._values = values
+        texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
+        self._texts = texts | values
 
     def __call__(self, cls: ClassT) -> ClassT:
         """The class with its docstring completed."""
-        if cls.__doc__:  # absent under python -OO
-            with_texts = Template(cls.__doc__).substitute(self._texts)
-            cls.__doc__ = Template(with_texts).substitute(self._values)
+        while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
+            cls.__doc__ = Template(cls.__doc__).substitute(self._texts)
         return cls

@@ -14,6 +14,7 @@ from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array
 from skgp.estimators._trained_regressor import TrainedRegressor
+from skgp.estimators._validation import check_sizes
 
 INITIAL_NOISE = 0.1353352832366127  # exp(-2), in units of the variance of y
 
@@ -25,7 +26,6 @@ class GPRegressor(TrainedRegressor):
     kernel: KernelLike
     feature_extractor: FeatureExtractor | None
     weight_decay: float
-    noise_floor: float
     jitter: float
 
     model_: GPModel
@@ -35,7 +35,6 @@ class GPRegressor(TrainedRegressor):
         "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
         "feature_extractor": [None, StrOptions({"dkl"}), "array-like", callable],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "noise_floor": [Interval(Real, 0, None, closed="neither")],
         "jitter": [Interval(Real, 0, None, closed="neither")],
     }
 
@@ -58,13 +57,6 @@ class GPRegressor(TrainedRegressor):
     def stack_(self) -> torch.nn.Module:
         """The layers, a torch module in float64."""
         return self._fitted_model().stack
-
-    @property
-    def noise_variance_(self) -> float | Array:
-        """Variance of the observation noise in squared units of y: a float or an array (P,)."""
-        model = self._fitted_model()
-        variance = model.likelihood.noise_var.detach().cpu().numpy() * model.y_scale.unit**2
-        return float(variance[0]) if not self._output_shape else variance
 
     @property
     def lengthscales_(self) -> Array:
@@ -93,7 +85,7 @@ class GPRegressor(TrainedRegressor):
             return None, setup.x
         extractor = self.feature_extractor
         if not isinstance(extractor, str) and not callable(extractor):
-            extractor = check_sizes(extractor)
+            extractor = check_sizes("feature_extractor", extractor)
         features = make_features(extractor, setup.x.shape[1], setup.seed).double()
         return features, start_features(features, setup.x)
 
@@ -126,14 +118,3 @@ class InducingRegressor(GPRegressor):
 def each_gp(kernel: Kernel, Z: torch.Tensor) -> torch.Tensor:
     """Inducing inputs (M, F) for each GP of a kernel, (W, M, F)."""
     return Z.expand(len(kernel.variance), -1, -1).clone()
-
-
-def check_sizes(sizes: Any) -> list[int]:
-    """Widths of the layers of a network as a list of positive integers."""
-    sizes = list(sizes)
-    if not sizes or not all(isinstance(s, Integral) and int(s) > 0 for s in sizes):
-        raise ValueError(
-            "feature_extractor as a list must hold the widths of the layers, at least one and all "
-            f"positive integers, got {sizes}"
-        )
-    return [int(s) for s in sizes]

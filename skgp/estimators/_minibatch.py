@@ -49,8 +49,8 @@ class MinibatchRegressor(TrainedRegressor):
         y : array-like of shape (n,) or (n, P)
         sample_weight : array-like of shape (n,), optional
         n_total : float, optional
-            Rows (or sum of weights) of the whole stream, by which the divergence is divided;
-            the rows seen so far if None.
+            Rows (or sum of weights) of the whole stream, by which the divergence is divided, if the
+            objective has one; the rows seen so far if None.
 
         Returns
         -------

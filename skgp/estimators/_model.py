@@ -19,6 +19,7 @@ Predictor = Callable[[Tensor], Predictive]
 class Model(nn.Module, ABC):
     """Abstract base: trained, copied and pickled as one module."""
 
+    likelihood: Gaussian
     x_scale: Scale
     y_scale: Scale
 

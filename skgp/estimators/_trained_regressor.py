@@ -41,6 +41,7 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
     n_restarts: int
     normalize_X: bool
     normalize_y: bool
+    noise_floor: float
     warm_start: bool
     memory: Any
     dtype: str
@@ -60,6 +61,7 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
         "n_restarts": [Interval(Integral, 1, None, closed="left")],
         "normalize_X": ["boolean"],
         "normalize_y": ["boolean"],
+        "noise_floor": [Interval(Real, 0, None, closed="neither")],
         "warm_start": ["boolean"],
         "memory": [None, str, HasMethods(["cache"])],
         "dtype": [StrOptions({"auto", "float32", "float64"})],
@@ -205,6 +207,15 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
         NormalMixture with n rows
         """
         return self._distribution(X, self._fitted_model().predictor())
+
+    # --------------------------------------------------- fitted attributes
+
+    @property
+    def noise_variance_(self) -> float | Array:
+        """Variance of the observation noise in squared units of y: a float or an array (P,)."""
+        model = self._fitted_model()
+        variance: Array = model.likelihood.noise_var.detach().cpu().numpy() * model.y_scale.unit**2
+        return float(variance[0]) if not self._output_shape else variance
 
     # ------------------------------------------------------------- helpers
 

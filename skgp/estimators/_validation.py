@@ -1,5 +1,6 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,3 +170,30 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
         ) from error
     check_observed(rows.y[train], "y without the validation rows")
     return rows.take(train), rows.take(held_out)
+
+
+def check_sizes(name: str, sizes: Any) -> list[int]:
+    """Widths of the layers of a network as a list of positive integers.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    sizes : array-like
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+    """
+    sizes = list(sizes)
+    if not sizes or not all(isinstance(s, Integral) and int(s) > 0 for s in sizes):
+        raise ValueError(
+            f"{name} as a list must hold the widths of the layers, at least one and all positive "
+            f"integers, got {sizes}"
+        )
+    return [int(s) for s in sizes]

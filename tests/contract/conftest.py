@@ -12,7 +12,8 @@ def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
 
-@pytest.fixture(scope="session")
+# Not of the session's scope: one kept from a file with a `case` of its own would be another case's.
+@pytest.fixture(scope="module")
 def make(case: Case) -> Callable[..., Any]:
     """Maker of new, unfitted instances; keyword arguments replace parameters."""
     return case.make

@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from sklearn.base import BaseEstimator
 
 from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
+from skgp.estimators.baselines import MCDropoutRegressor
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,19 @@ class Case:
     params: dict[str, Any] = field(default_factory=dict)
 
     def make(self, **overrides: Any) -> Any:
-        return self.cls(**{**_COMMON, **self.params, **overrides})
+        return self.cls(**{**self.known(_COMMON), **self.params, **overrides})
+
+    def known(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Those of the parameters that the estimator has."""
+        return {k: v for k, v in params.items() if k in self.cls().get_params()}
 
 
 _COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random_state": 0}
 _PPGPR = {"n_inducing_mean": 20}
+_MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
 
-REGRESSORS = (
+# Gaussian processes: they have kernels, inducing inputs and a distribution of f without noise.
+GP_REGRESSORS = (
     Case("svgp-full", SVGPRegressor, {"covariance": "full"}),
     Case("svgp-diagonal", SVGPRegressor, {"covariance": "diagonal"}),
     Case("svgp-delta", SVGPRegressor, {"covariance": "delta"}),
@@ -38,8 +46,16 @@ REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
 )
+REGRESSORS = (
+    *GP_REGRESSORS,
+    Case("mcdropout", MCDropoutRegressor, _MC_DROPOUT),
+    Case("mcdropout-plain", MCDropoutRegressor, {"dropout": 0.0, **_MC_DROPOUT}),
+)
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
+
+# Decorator of a test about Gaussian processes: its `case` is one of these alone.
+for_gps = pytest.mark.parametrize("case", GP_REGRESSORS, indirect=True, scope="session")
 
 NOISE_STD = 0.5
 

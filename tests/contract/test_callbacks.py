@@ -149,7 +149,7 @@ def test_scoring_monitor_in_a_grid_search(make: Any, data: Data) -> None:
     gp = make(max_iter=epochs).set_callbacks(monitor)
     search = GridSearchCV(
         Pipeline([("scale", StandardScaler()), ("gp", gp)]),
-        {"gp__beta_reg": [0.1, 1.0]},
+        {"gp__noise_floor": [1e-4, 0.1]},
         scoring=neg_crps_scorer,
         cv=KFold(2),
     ).fit(data.X, data.y)

@@ -7,7 +7,7 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import Data
+from contract_cases import Case, Data, for_gps
 
 from skgp.scoring import crps, nll
 
@@ -23,6 +23,10 @@ def assert_different_predictions(a: Any, b: Any, X: Any) -> None:
     assert not np.allclose(a.predict(X), b.predict(X), rtol=1e-5)
 
 
+# With these every distinct row is an inducing input, and nothing is dropped.
+_WITHOUT_CHANCE = {"n_inducing": 60, "n_inducing_mean": 60, "dropout": 0.0}
+
+
 # ---------------------------------------------------------------- randomness
 
 
@@ -32,6 +36,11 @@ def test_one_seed_gives_one_result(make: Any, data: Data) -> None:
     assert_same_predictions(first, second, data.X_new)
     assert first.loss_curve_ == second.loss_curve_
     assert first.validation_scores_ == second.validation_scores_
+
+
+@for_gps
+def test_one_seed_gives_one_set_of_inducing_inputs(make: Any, data: Data) -> None:
+    first, second = (make(max_iter=1).fit(data.X, data.y) for _ in range(2))
     np.testing.assert_array_equal(first.inducing_points_, second.inducing_points_)
 
 
@@ -51,11 +60,10 @@ def test_another_seed_gives_another_result(make: Any, data: Data) -> None:
     assert_different_predictions(first, second, data.X_new)
 
 
-def test_a_seed_fixes_the_order_of_rows(make: Any, data: Data) -> None:
-    """All rows are inducing inputs here, so only the order of rows is left to chance."""
-    params = {"n_inducing": 60, "n_inducing_mean": 60, "batch_size": 10, "max_iter": 3}
-    params = {k: v for k, v in params.items() if k in make().get_params()}
-    zero, again, one = (make(random_state=s, **params).fit(data.X, data.y) for s in (0, 0, 1))
+def test_a_seed_fixes_the_order_of_rows(case: Case, data: Data) -> None:
+    """Of a GP all rows are inducing inputs, so only the order of rows is left to chance."""
+    params = case.known(_WITHOUT_CHANCE | {"batch_size": 10, "max_iter": 3})
+    zero, again, one = (case.make(random_state=s, **params).fit(data.X, data.y) for s in (0, 0, 1))
     assert_same_predictions(zero, again, data.X_new)
     assert zero.loss_curve_ != one.loss_curve_
 
@@ -101,29 +109,32 @@ def test_weight_zero_drops_the_row(make: Any, data: Data, batch_size: int) -> No
     assert_same_predictions(make(**params).fit(data.X, Y, weight), dropped, data.X_new)
 
 
-def test_integer_weights_repeat_rows(make: Any, data: Data) -> None:
-    """Exactly so if all distinct rows are inducing inputs and a step sees all rows."""
+def test_integer_weights_repeat_rows(case: Case, data: Data) -> None:
+    """Exactly so if nothing is left to chance and a step sees all rows."""
     weight = np.arange(len(data.X)) % 4
-    params = {"n_inducing": 60, "max_iter": 10, "learning_rate_init": 0.01}
-    if "n_inducing_mean" in make().get_params():
-        params["n_inducing_mean"] = 60
-    weighted = make(**params).fit(data.X, data.y, weight)
-    repeated = make(**params).fit(np.repeat(data.X, weight, 0), np.repeat(data.y, weight))
+    params = case.known(_WITHOUT_CHANCE | {"max_iter": 10, "learning_rate_init": 0.01})
+    weighted = case.make(**params).fit(data.X, data.y, weight)
+    repeated = case.make(**params).fit(np.repeat(data.X, weight, 0), np.repeat(data.y, weight))
     assert_same_predictions(weighted, repeated, data.X_new, rtol=1e-5)
     np.testing.assert_allclose(weighted.loss_curve_, repeated.loss_curve_, rtol=1e-6, atol=1e-6)
 
 
-def test_equal_weights(make: Any, data: Data) -> None:
-    """Weight 1 is no weight; weight 3 is three times the evidence against one divergence."""
-    params = {"max_iter": 10, "learning_rate_init": 0.01, "n_inducing": 60}
-    if "n_inducing_mean" in make().get_params():
-        params["n_inducing_mean"] = 60
-    plain = make(**params).fit(data.X, data.y)
-    ones = make(**params).fit(data.X, data.y, np.ones(60))
+def test_equal_weights(case: Case, data: Data) -> None:
+    """Weight 1 is no weight; weight 3 is three copies of every row."""
+    params = case.known(_WITHOUT_CHANCE | {"max_iter": 10, "learning_rate_init": 0.01})
+    plain = case.make(**params).fit(data.X, data.y)
+    ones = case.make(**params).fit(data.X, data.y, np.ones(60))
     assert_same_predictions(ones, plain, data.X_new, rtol=1e-5)
-    threes = make(**params).fit(data.X, data.y, np.full(60, 3.0))
-    copies = make(**params).fit(np.tile(data.X, (3, 1)), np.tile(data.y, 3))
+    threes = case.make(**params).fit(data.X, data.y, np.full(60, 3.0))
+    copies = case.make(**params).fit(np.tile(data.X, (3, 1)), np.tile(data.y, 3))
     assert_same_predictions(threes, copies, data.X_new, rtol=1e-5)
+
+
+@for_gps
+def test_weights_are_evidence_against_one_divergence(make: Any, data: Data) -> None:
+    params = {"max_iter": 10, "learning_rate_init": 0.01, "n_inducing": 60}
+    plain = make(**params).fit(data.X, data.y)
+    threes = make(**params).fit(data.X, data.y, np.full(60, 3.0))
     assert_different_predictions(threes, plain, data.X_new)
 
 
@@ -155,6 +166,7 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
     assert (mean != double.predict(data.X_new)).any()
 
 
+@for_gps
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
     params = {"max_iter": 60, "learning_rate_init": 0.1}
     weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
@@ -173,7 +185,7 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
     """In units of the scaled target: its variance is one."""
     model = make(noise_floor=0.5).fit(data.X, data.y)
     assert model.noise_variance_ > 0.5 * data.y.var()
-    assert make().fit(data.X, data.y).noise_variance_ < 0.5 * data.y.var()
+    assert make(max_iter=60).fit(data.X, data.y).noise_variance_ < 0.5 * data.y.var()
 
 
 def test_the_number_of_epochs_chosen_automatically(make: Any) -> None:
@@ -191,9 +203,13 @@ def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
     on = make(**params).fit(X, y)
     off = make(normalize_X=False, normalize_y=False, **params).fit(X, y)
     assert_same_predictions(on, off, X, rtol=1e-5)
-    # Far away the prior remains, whose mean is the offset of the scale.
+
+
+@for_gps
+def test_the_prior_and_the_units_without_scaling(make: Any, data: Data) -> None:
+    """Far away the prior remains, whose mean is the offset of the scale."""
+    params = {"dtype": "float64", "max_iter": 1, "learning_rate_init": 1e-12}
     far = np.full((1, 3), 1e7)
-    params = {"max_iter": 1, "learning_rate_init": 1e-12}
     unscaled = make(normalize_y=False, **params).fit(data.X, data.y)
     np.testing.assert_allclose(unscaled.predict(far), 0.0, atol=1e-6)
     scaled = make(**params).fit(data.X, data.y)
@@ -209,6 +225,7 @@ def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
     assert not np.allclose(results[2], results[3], rtol=1e-3)
 
 
+@for_gps
 def test_the_number_of_inducing_inputs(make: Any, data: Data) -> None:
     for n_inducing in (1, 7):
         model = make(n_inducing=n_inducing, max_iter=1).fit(data.X, data.y)
@@ -248,6 +265,7 @@ def scaled_matern_with_prior() -> gpytorch.kernels.Kernel:
 KERNELS = [rbf_plus_linear, periodic_times_rbf, scaled_matern_with_prior]
 
 
+@for_gps
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
 def test_kernels_by_name(make: Any, data: Data, kernel: str) -> None:
     model = make(kernel=kernel).fit(data.X, data.y)
@@ -255,6 +273,7 @@ def test_kernels_by_name(make: Any, data: Data, kernel: str) -> None:
     assert nll(data.y_new, model.predict_dist(data.X_new)) < np.log(data.y.std()) + 1.42
 
 
+@for_gps
 @pytest.mark.parametrize("make_kernel", KERNELS)
 def test_kernels_of_gpytorch(make: Any, data: Data, make_kernel: Any) -> None:
     kernel = make_kernel()
@@ -272,6 +291,7 @@ def test_kernels_of_gpytorch(make: Any, data: Data, make_kernel: Any) -> None:
     assert not all(torch.equal(a, b) for a, b in zip(trained, original, strict=True))
 
 
+@for_gps
 def test_a_gpytorch_kernel_with_fixed_parameters(make: Any, data: Data) -> None:
     """It keeps them, and with those of the named kernel it gives nearly the same predictions."""
     own = make(kernel="rbf", max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
@@ -286,6 +306,7 @@ def test_a_gpytorch_kernel_with_fixed_parameters(make: Any, data: Data) -> None:
     np.testing.assert_allclose(theirs.predict_dist(data.X_new).std(), std, rtol=0.2)
 
 
+@for_gps
 def test_a_prior_pulls_its_hyper_parameter(make: Any, data: Data) -> None:
     fitted = []
     for location in (0.5, 3.0):
@@ -298,6 +319,7 @@ def test_a_prior_pulls_its_hyper_parameter(make: Any, data: Data) -> None:
     np.testing.assert_allclose(fitted, [0.5, 3.0], rtol=0.25)
 
 
+@for_gps
 def test_a_kernel_that_looks_at_one_input_only(make: Any, data: Data) -> None:
     model = make(kernel=gpytorch.kernels.RBFKernel(active_dims=[1])).fit(data.X, data.y)
     moved = data.X_new.copy()
@@ -311,6 +333,7 @@ def assert_different_predictions_at(model: Any, a: Any, b: Any) -> None:
     assert not np.allclose(model.predict(a), model.predict(b), rtol=1e-3)
 
 
+@for_gps
 def test_several_outputs_with_a_gpytorch_kernel(make: Any, data: Data) -> None:
     """Each latent function trains a copy of its own."""
     model = make(kernel=gpytorch.kernels.RBFKernel()).fit(data.X, data.Y)

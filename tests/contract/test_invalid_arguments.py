@@ -6,7 +6,7 @@ import gpytorch
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import ONE_PER_CLASS, REGRESSORS, Case, Data
+from contract_cases import ONE_PER_CLASS, REGRESSORS, Case, Data, for_gps
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -134,6 +134,9 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "optimizer": ["sgd", "", None],
     "feature_extractor": ["dense", 5, [], [0], [4, 2.5], [[3]]],
     "weight_decay": [-1e-4, np.nan, None],
+    "hidden_layer_sizes": [0, [], [0], [4, 2.5], [[3]], "wide", None],
+    "dropout": [-0.1, 1.0, np.nan, "0.1", None],
+    "n_samples": [0, 1.5, None],
     "memory": [1, 2.5, object()],
     "n_latents": [0, -1, 1.5, "1"],
     "max_iter": [0, -5, 1.5, "many", None],
@@ -176,18 +179,21 @@ def test_every_constructor_parameter_has_a_bad_value() -> None:
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinite_numbers_are_no_parameters(make: Any, data: Data, value: float) -> None:
-    for name in ("beta_reg", "learning_rate_init", "tol", "noise_floor", "jitter"):
+def test_infinite_numbers_are_no_parameters(case: Case, data: Data, value: float) -> None:
+    names = ("beta_reg", "learning_rate_init", "tol", "noise_floor", "jitter", "weight_decay")
+    for name in case.known(dict.fromkeys(names)):
         with pytest.raises(ValueError, match=f"\\b{name}\\b"):
-            make(**{"max_iter": 1, name: value}).fit(data.X, data.y)
+            case.make(**{"max_iter": 1, name: value}).fit(data.X, data.y)
 
 
+@for_gps
 def test_a_kernel_for_another_number_of_inputs(make: Any, data: Data) -> None:
     kernel = gpytorch.kernels.RBFKernel(ard_num_dims=D - 1)
     with pytest.raises(ValueError, match=r"kernel.*ard_num_dims"):
         make(kernel=kernel).fit(data.X, data.y)
 
 
+@for_gps
 @pytest.mark.parametrize(("target", "n_latents"), [("Y", 3), ("y", 2)])
 def test_more_latents_than_outputs(make: Any, data: Data, target: str, n_latents: int) -> None:
     with pytest.raises(ValueError, match=f"n_latents={n_latents} exceeds"):
@@ -218,11 +224,19 @@ def test_an_output_observed_only_among_the_rows_held_out(make: Any, data: Data) 
 
 @pytest.mark.parametrize(
     "method",
-    ["predict", "predict_dist", "predict_proba", "predict_latent", "sample_y", "predict_interval"],
+    ["predict", "predict_dist", "predict_proba", "sample_y", "predict_interval"],
 )
 def test_prediction_refuses(make: Any, data: Data, method: str) -> None:
     model = make(max_iter=1).fit(data.X, data.y)
-    predict = getattr(model, method)
+    assert_refuses_bad_inputs(getattr(model, method), data)
+
+
+@for_gps
+def test_prediction_of_the_latent_function_refuses(make: Any, data: Data) -> None:
+    assert_refuses_bad_inputs(make(max_iter=1).fit(data.X, data.y).predict_latent, data)
+
+
+def assert_refuses_bad_inputs(predict: Any, data: Data) -> None:
     bad = [
         (data.X[:, :2], "X has 2 features, but .* is expecting 3"),
         (_with(data.X, (0, 0), np.nan), "X contains NaN"),

@@ -6,13 +6,13 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import Data
+from contract_cases import Data, for_gps
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 CHUNK = 2048  # rows that prediction takes at a time
 
-PROPERTIES = ("noise_variance_", "lengthscales_", "inducing_points_", "stack_")
+GP_PROPERTIES = ("lengthscales_", "inducing_points_", "stack_")
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +100,11 @@ def test_samples_follow_their_random_state(model: Any, data: Data) -> None:
     assert (first != model.sample_y(data.X_new, 2, random_state=state)).all()
 
 
+@for_gps
 def test_latent_variance_and_noise_add_up(model: Any, data: Data) -> None:
     dist, latent = model.predict_dist(data.X_new), model.predict_latent(data.X_new)
     np.testing.assert_allclose(latent.mean(), dist.mean(), rtol=1e-12)
     np.testing.assert_allclose(latent.var() + model.noise_variance_, dist.var(), rtol=1e-9)
-    assert isinstance(model.noise_variance_, float)
-    assert model.noise_variance_ > 0.0
 
 
 def test_rows_do_not_influence_each_other(model: Any, data: Data) -> None:
@@ -131,6 +130,7 @@ def test_chunks_leave_no_seam(model: Any, data: Data) -> None:
     assert len(mean) == len(X)
 
 
+@for_gps
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
 def test_far_from_the_data_the_prior_remains(make: Any, data: Data, kernel: str) -> None:
     model = make(kernel=kernel, max_iter=5).fit(data.X, data.y)
@@ -148,6 +148,7 @@ def test_far_from_the_data_the_prior_remains(make: Any, data: Data, kernel: str)
     assert (model.predict_latent(data.X).var() < latent_variance).all()
 
 
+@for_gps
 def test_distributions_are_normal(model: Any, data: Data) -> None:
     """Without hidden layers a row has one component (parametric GP paper, Eqn 11)."""
     dist = model.predict_dist(data.X_new)
@@ -157,22 +158,36 @@ def test_distributions_are_normal(model: Any, data: Data) -> None:
     )
 
 
-def test_units_of_the_fitted_attributes(make: Any, data: Data) -> None:
+def test_noise_variance_of_one_output_is_a_number(model: Any) -> None:
+    assert isinstance(model.noise_variance_, float)
+    assert model.noise_variance_ > 0.0
+
+
+def test_units_of_the_noise_variance(make: Any, data: Data) -> None:
     factor, offset, y_factor = np.array([10.0, 1e-3, 1e5]), np.array([0.0, 5.0, -7.0]), 1e3
     params = {"dtype": "float64", "max_iter": 5}
     model = make(**params).fit(data.X, data.y)
     moved = make(**params).fit(data.X * factor + offset, data.y * y_factor)
+    np.testing.assert_allclose(
+        moved.noise_variance_, model.noise_variance_ * y_factor**2, rtol=1e-5
+    )
+
+
+@for_gps
+def test_units_of_the_fitted_attributes_of_a_gp(make: Any, data: Data) -> None:
+    factor, offset = np.array([10.0, 1e-3, 1e5]), np.array([0.0, 5.0, -7.0])
+    params = {"dtype": "float64", "max_iter": 5}
+    model = make(**params).fit(data.X, data.y)
+    moved = make(**params).fit(data.X * factor + offset, data.y)
     assert model.lengthscales_.shape == (3,)
     assert model.inducing_points_.shape == (15, 3)
     np.testing.assert_allclose(moved.lengthscales_, model.lengthscales_ * factor, rtol=1e-5)
     np.testing.assert_allclose(
         moved.inducing_points_, model.inducing_points_ * factor + offset, rtol=1e-5
     )
-    np.testing.assert_allclose(
-        moved.noise_variance_, model.noise_variance_ * y_factor**2, rtol=1e-5
-    )
 
 
+@for_gps
 def test_inducing_inputs_start_at_the_rows_if_there_are_enough(make: Any, data: Data) -> None:
     model = make(n_inducing=100, max_iter=1, learning_rate_init=1e-9).fit(data.X, data.y)
     order = np.lexsort(model.inducing_points_.T[::-1])
@@ -180,6 +195,7 @@ def test_inducing_inputs_start_at_the_rows_if_there_are_enough(make: Any, data: 
     np.testing.assert_allclose(model.inducing_points_[order], rows, rtol=1e-5, atol=1e-4)
 
 
+@for_gps
 def test_inducing_inputs_cover_the_data(model: Any, data: Data) -> None:
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     margin = high - low
@@ -189,6 +205,7 @@ def test_inducing_inputs_cover_the_data(model: Any, data: Data) -> None:
     assert (np.ptp(model.inducing_points_, axis=0) > 0.3 * margin).all()
 
 
+@for_gps
 @pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52"])
 def test_lengthscales_describe_the_kernel(make: Any, data: Data, name: str) -> None:
     """The kernel on scaled inputs is gpytorch's on the user's, with these lengthscales."""
@@ -210,9 +227,14 @@ def test_lengthscales_describe_the_kernel(make: Any, data: Data, name: str) -> N
     np.testing.assert_allclose(actual.detach(), desired.detach(), rtol=1e-6, atol=1e-9)
 
 
-def test_stack_is_a_torch_module_in_float64(model: Any) -> None:
-    assert isinstance(model.stack_, torch.nn.Module)
-    assert {p.dtype for p in model.stack_.parameters()} == {torch.float64}
+def test_model_is_a_torch_module_in_float64(model: Any) -> None:
+    assert isinstance(model.model_, torch.nn.Module)
+    assert {p.dtype for p in model.model_.parameters()} == {torch.float64}
+
+
+@for_gps
+def test_stack_is_a_part_of_the_model(model: Any) -> None:
+    assert model.stack_ is model.model_.stack
 
 
 def test_record_of_the_fit(make: Any, data: Data) -> None:
@@ -225,9 +247,17 @@ def test_record_of_the_fit(make: Any, data: Data) -> None:
     assert model.best_validation_score_ is None
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_properties_need_a_fit(make: Any, data: Data, name: str) -> None:
-    model = make(max_iter=1)
+def test_the_noise_variance_needs_a_fit(make: Any, data: Data) -> None:
+    assert_needs_a_fit("noise_variance_", make(max_iter=1), data)
+
+
+@for_gps
+@pytest.mark.parametrize("name", GP_PROPERTIES)
+def test_properties_of_a_gp_need_a_fit(make: Any, data: Data, name: str) -> None:
+    assert_needs_a_fit(name, make(max_iter=1), data)
+
+
+def assert_needs_a_fit(name: str, model: Any, data: Data) -> None:
     with pytest.raises(NotFittedError):
         getattr(model, name)
     assert not hasattr(model, name)  # NotFittedError is an AttributeError
@@ -235,11 +265,17 @@ def test_properties_need_a_fit(make: Any, data: Data, name: str) -> None:
 
 
 @pytest.mark.parametrize("spoilt", [False, True], ids=["new", "after a failed fit"])
-@pytest.mark.parametrize(
-    "method", ["predict", "predict_dist", "predict_proba", "predict_latent", "sample_y"]
-)
+@pytest.mark.parametrize("method", ["predict", "predict_dist", "predict_proba", "sample_y"])
 def test_prediction_needs_a_fit(make: Any, data: Data, method: str, spoilt: bool) -> None:
-    model = make()
+    assert_refuses_to_predict(make(), method, data, spoilt)
+
+
+@for_gps
+def test_prediction_of_the_latent_function_needs_a_fit(make: Any, data: Data) -> None:
+    assert_refuses_to_predict(make(), "predict_latent", data, spoilt=False)
+
+
+def assert_refuses_to_predict(model: Any, method: str, data: Data, spoilt: bool) -> None:
     if spoilt:
         with pytest.raises(ValueError, match="y contains NaN"):
             model.fit(data.X, np.full(len(data.X), np.nan))
@@ -249,12 +285,14 @@ def test_prediction_needs_a_fit(make: Any, data: Data, method: str, spoilt: bool
 
 def test_prediction_changes_nothing(model: Any, data: Data) -> None:
     names = set(vars(model))
-    parameters = [p.detach().clone() for p in model.stack_.parameters()]
+    state = {name: value.clone() for name, value in model.model_.state_dict().items()}
     first = model.predict_dist(data.X_new)
-    for method in ("predict", "predict_latent", "sample_y", "predict_interval"):
+    for method in ("predict", "sample_y", "predict_interval"):
         getattr(model, method)(data.X_new)
+    if hasattr(model, "predict_latent"):
+        model.predict_latent(data.X_new)
     again = model.predict_dist(data.X_new)
     np.testing.assert_array_equal(first.mean(), again.mean())
     np.testing.assert_array_equal(first.std(), again.std())
     assert set(vars(model)) == names
-    assert all(map(torch.equal, parameters, model.stack_.parameters()))
+    assert all(torch.equal(state[k], value) for k, value in model.model_.state_dict().items())

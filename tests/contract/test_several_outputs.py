@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import Data, make_data
+from contract_cases import Data, for_gps, make_data
 from scipy import stats
 
 from skgp.scoring import joint_nll, nll
@@ -26,6 +26,10 @@ def test_shapes(model: Any, data: Data) -> None:
     assert model.sample_y(X, 4).shape == (25, 2, 4)
     assert model.n_outputs_ == 2
     assert model.noise_variance_.shape == (2,)
+
+
+@for_gps
+def test_shapes_of_a_gp(model: Any) -> None:
     assert model.lengthscales_.shape == (2, 3)
     assert model.inducing_points_.shape == (2, 15, 3)
 
@@ -54,6 +58,11 @@ def test_one_column_is_one_output_in_another_shape(make: Any, data: Data) -> Non
         flat.predict_quantiles(data.X_new, [0.2, 0.8])[:, None],
     )
     assert column.noise_variance_ == [flat.noise_variance_]
+
+
+@for_gps
+def test_one_column_has_the_gp_of_one_output(make: Any, data: Data) -> None:
+    flat, column = make().fit(data.X, data.y), make().fit(data.X, data.y[:, None])
     np.testing.assert_array_equal(column.lengthscales_, [flat.lengthscales_])
     np.testing.assert_array_equal(column.inducing_points_, [flat.inducing_points_])
 
@@ -65,12 +74,19 @@ def test_covariance_is_exact(model: Any, data: Data) -> None:
     np.testing.assert_array_equal(cov, cov.transpose(0, 2, 1))
     assert (np.linalg.eigvalsh(cov) > 0.0).all()
     np.testing.assert_allclose(np.diagonal(cov, axis1=1, axis2=2), dist.var(), rtol=1e-10)
+
+
+@for_gps
+def test_covariance_of_a_gp_comes_from_its_factor(model: Any, data: Data) -> None:
+    dist = model.predict_dist(data.X_new)
+    cov = dist.cov()
     factor = dist.components().scale_tril[:, 0]
     np.testing.assert_allclose(cov, factor @ factor.transpose(0, 2, 1), rtol=1e-10)
     # The second output falls when the first rises, beyond what independent noise explains.
     assert (cov[:, 0, 1] < 0.0).all()
 
 
+@for_gps
 def test_covariance_is_that_of_mixed_latents_and_noise(model: Any, data: Data) -> None:
     """y = A^T f + e with independent latents f (deep sigma point processes, Eqn 24)."""
     cov = model.predict_dist(data.X_new).cov()
@@ -81,6 +97,7 @@ def test_covariance_is_that_of_mixed_latents_and_noise(model: Any, data: Data) -
     )
 
 
+@for_gps
 def test_joint_density_is_multivariate_normal(model: Any, data: Data) -> None:
     dist = model.predict_dist(data.X[:8])
     desired = [
@@ -110,6 +127,7 @@ def test_a_repeated_column_is_predicted_twice_alike(make: Any, data: Data) -> No
     assert np.square(mean[:, 0] - data.y_new).mean() < 0.3 * data.y_new.var()
 
 
+@for_gps
 def test_fewer_latents_than_outputs(make: Any, data: Data) -> None:
     Y = np.column_stack([data.y, 2.0 * data.y, -data.y])
     model = make(n_latents=1).fit(data.X, Y)

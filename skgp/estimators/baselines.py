@@ -1,0 +1,153 @@
+"""Baselines of calibration: regressors of other kinds with the same predictive distributions."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+from sklearn.utils._param_validation import Interval
+from torch import Tensor
+
+from skgp.core.dropout import DropoutNetwork
+from skgp.core.likelihoods import Gaussian
+from skgp.core.objectives import Batch
+from skgp.core.optimizers import Adam
+from skgp.core.training import Candidate
+from skgp.estimators._documentation import documented
+from skgp.estimators._dropout_model import DropoutModel
+from skgp.estimators._minibatch import MinibatchRegressor
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._setup import Setup
+from skgp.estimators._validation import check_sizes
+
+__all__ = ["MCDropoutRegressor"]
+
+_INITIAL_NOISE = 1.0  # in units of the variance of y, of which a network at zero explains nothing
+
+
+@documented(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+class MCDropoutRegressor(MinibatchRegressor):
+    """Monte Carlo dropout: a network whose passes under several masks are one mixture.
+
+    A dense ReLU network f with dropout after each hidden layer is trained by minibatches on
+    sum_i log N(y_i | f(x_i), noise), with an L2 penalty on its parameters and one learned noise
+    variance per output. Training with dropout fits an approximate posterior of the weights, and
+    passes with dropout are draws from it (Gal and Ghahramani 2016): the predictive distribution of
+    a row is 1 / S sum_s N(f_s(x), noise) over the S passes.
+
+    Those passes' masks are drawn once, when the model is built, and all rows share them: a pass is
+    one function, and a prediction does not depend on which other rows are in the call. In training
+    each row of a batch gets new masks, so a repeated row is only on average what a row of weight
+    two is.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : int or array-like of int, default=(100, 100)
+        Widths of the hidden layers.
+    dropout : float in [0, 1), default=0.1
+        Probability with which a hidden unit is dropped in a pass.
+    n_samples : int, default=50
+        Number S of passes, to which the cost of a prediction is proportional.
+    $weight_decay
+    $minibatch
+    $stopping
+    $restarts
+    $scales
+    $running
+
+    Attributes
+    ----------
+    $record
+    model_ : torch.nn.Module
+        Network, masks, likelihood and scales.
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    skgp.PPGPRRegressor : Calibrated where the noise varies with the inputs.
+    skgp.SVGPRegressor : A posterior of functions that knows where there are no data.
+
+    References
+    ----------
+    Y. Gal and Z. Ghahramani, Dropout as a Bayesian Approximation: Representing Model Uncertainty in
+    Deep Learning, ICML 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp.estimators.baselines import MCDropoutRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
+    >>> model = MCDropoutRegressor(random_state=0).fit(X, y)
+    >>> model.predict_dist([[0.5]])
+    NormalMixture(n_rows=1, n_outputs=1, n_components=50)
+    >>> lower, upper = model.predict_interval([[0.5]], coverage=0.9)
+    >>> print(lower[0] < np.sin(0.5) < upper[0])
+    True
+    """
+
+    # Parameters that the constructor stores.
+    hidden_layer_sizes: int | Sequence[int]
+    dropout: float
+    n_samples: int
+    weight_decay: float
+
+    model_: DropoutModel
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MinibatchRegressor._parameter_constraints,
+        "hidden_layer_sizes": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        hidden_layer_sizes: int | Sequence[int] = (100, 100),
+        dropout: float = 0.1,
+        n_samples: int = 50,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.01,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _build(self, setup: Setup) -> DropoutModel:
+        sizes = self.hidden_layer_sizes
+        network = DropoutNetwork(
+            setup.x.shape[1],
+            check_sizes("hidden_layer_sizes", [sizes] if isinstance(sizes, Integral) else sizes),
+            setup.Y.shape[1],
+            self.dropout,
+            self.n_samples,
+            setup.seed,
+        )
+        likelihood = Gaussian(setup.Y.shape[1], _INITIAL_NOISE, self.noise_floor)
+        return DropoutModel(network, likelihood).double()
+
+    def _candidate(self, model: DropoutModel, n_data: float) -> Candidate[DropoutModel]:
+        def loss(batch: Batch) -> Tensor:
+            return model.loss(batch, weight_decay=self.weight_decay)
+
+        optimizer = Adam(list(model.parameters()), self.learning_rate_init)
+        return Candidate(model, loss, optimizer)
