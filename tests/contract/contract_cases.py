@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
+from skgp import ExactGPRegressor, FITCRegressor, PPGPRRegressor, SVGPRegressor, VFITCRegressor
 from skgp.estimators.baselines import MCDropoutRegressor
 
 
@@ -31,8 +31,8 @@ _COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random
 _PPGPR = {"n_inducing_mean": 20}
 _MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
 
-# Gaussian processes: they have kernels, inducing inputs and a distribution of f without noise.
-GP_REGRESSORS = (
+# Sparse Gaussian processes that train by minibatches.
+SPARSE_REGRESSORS = (
     Case("svgp-full", SVGPRegressor, {"covariance": "full"}),
     Case("svgp-diagonal", SVGPRegressor, {"covariance": "diagonal"}),
     Case("svgp-delta", SVGPRegressor, {"covariance": "delta"}),
@@ -46,16 +46,33 @@ GP_REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
 )
-REGRESSORS = (
-    *GP_REGRESSORS,
+# Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
+COLLAPSED_REGRESSORS = (
+    Case("fitc", FITCRegressor),
+    Case("exact", ExactGPRegressor),
+)
+# They have kernels and a distribution of f without noise.
+GP_REGRESSORS = SPARSE_REGRESSORS + COLLAPSED_REGRESSORS
+# They train by minibatches and take streams of chunks.
+MINIBATCH_REGRESSORS = (
+    *SPARSE_REGRESSORS,
     Case("mcdropout", MCDropoutRegressor, _MC_DROPOUT),
     Case("mcdropout-plain", MCDropoutRegressor, {"dropout": 0.0, **_MC_DROPOUT}),
 )
+REGRESSORS = MINIBATCH_REGRESSORS + COLLAPSED_REGRESSORS
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
 
-# Decorator of a test about Gaussian processes: its `case` is one of these alone.
-for_gps = pytest.mark.parametrize("case", GP_REGRESSORS, indirect=True, scope="session")
+
+def _only(cases: tuple[Case, ...]) -> Any:
+    return pytest.mark.parametrize("case", cases, indirect=True, scope="session")
+
+
+# Decorators of tests about some of the estimators: their `case` is one of these alone.
+for_gps = _only(GP_REGRESSORS)
+for_sparse = _only(SPARSE_REGRESSORS)
+for_inducing = _only((*SPARSE_REGRESSORS, COLLAPSED_REGRESSORS[0]))
+for_minibatches = _only(MINIBATCH_REGRESSORS)
 
 NOISE_STD = 0.5
 
