@@ -143,6 +143,6 @@ class documented:
 
     def __call__(self, cls: ClassT) -> ClassT:
         """The class with its docstring completed."""
-        while "$" in (cls.__doc__ or ""):  # it is absent under python -OO
+        while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
             cls.__doc__ = Template(cls.__doc__).substitute(self._texts)
         return cls

@@ -80,12 +80,12 @@ class MCDropoutRegressor(MinibatchRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (200, 1))
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
-    >>> model = MCDropoutRegressor(max_iter=200, random_state=0).fit(X, y)
+    >>> model = MCDropoutRegressor(random_state=0).fit(X, y)
     >>> model.predict_dist([[0.5]])
     NormalMixture(n_rows=1, n_outputs=1, n_components=50)
-    >>> mean, std = model.predict([[0.5]], return_std=True)
-    >>> print(f"{mean[0]:.1f} +- {std[0]:.1f}")
-    0.5 +- 0.1
+    >>> lower, upper = model.predict_interval([[0.5]], coverage=0.9)
+    >>> print(lower[0] < np.sin(0.5) < upper[0])
+    True
     """
 
     model_: DropoutModel
