@@ -75,7 +75,7 @@ class DropoutNetwork(nn.Module):
         -------
         Tensor of shape (S, B, P)
         """
-        masks = (kept.to(x) / (1.0 - self.dropout)).split(self.sizes, -1)
+        masks = torch.split(kept.to(x) / (1.0 - self.dropout), self.sizes, -1)
         *hidden, top = zip(self.weights, self.biases, strict=True)
         h = x
         for (weight, bias), mask in zip(hidden, masks, strict=True):
