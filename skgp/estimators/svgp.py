@@ -128,12 +128,13 @@ class SVGPRegressor(SparseRegressor):
         return ELBO if self.gamma is None else gamma_robust(self.gamma)
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
-        if self.n_orthogonal == 0:
+        Z = setup.centres(features, self.n_inducing)
+        joint = setup.centres(features, self.n_inducing + self.n_orthogonal)
+        n_orthogonal = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows
+        if n_orthogonal == 0:
             return super()._layer(kernel, setup, features)
-        # Both bases come from one k-means, so that they cover the inputs together.
-        Z = setup.centres(features, self.n_inducing + self.n_orthogonal)
-        generator = torch.Generator().manual_seed(setup.seed)
-        Z = each_gp(kernel, Z[torch.randperm(len(Z), generator=generator)])
-        Z, Z_mean = Z[:, : self.n_inducing], Z[:, self.n_inducing :]
+        # The mean's own basis is to be where that of q(u) is not.
+        farthest = torch.cdist(joint, Z).amin(1).topk(n_orthogonal).indices
+        Z, Z_mean = each_gp(kernel, Z), each_gp(kernel, joint[farthest])
         posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
-        return OrthogonalGP(kernel, Z_mean.clone(), Z.clone(), posterior, self.jitter)
+        return OrthogonalGP(kernel, Z_mean, Z, posterior, self.jitter)
