@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=["kin8nm", "elevators", "protein"])
     arguments = parser.parse_args()
     protocol = load_protocol("ppgpr2020")
-    print("| set | epochs | Adam: loss | natgrad: loss | Adam: NLL | natgrad: NLL | seconds, each |")
+    print("| set | epochs | Adam: loss | natgrad: loss | Adam: NLL | natgrad: NLL | seconds |")
     print("|---|---|---|---|---|---|---|")
     for dataset in arguments.datasets:
         path = arguments.data / protocol["folder"] / f"{dataset}.npz"
