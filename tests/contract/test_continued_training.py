@@ -254,16 +254,19 @@ def test_early_stopping_holds_out_rows_of_its_own(make: Any, data: Data) -> None
 def test_the_fraction_held_out(make: Any, data: Data, monkeypatch: Any) -> None:
     """fit scales by the training rows alone."""
     model = make(early_stopping=True, validation_fraction=0.25, max_iter=1, random_state=5)
-    sizes: list[int] = []
+    tables: list[Any] = []
     original = Trainer.__init__
 
     def spy(self: Any, candidate: Any, rows: Any, *args: Any) -> None:
-        sizes.append(len(rows))
+        tables.append(rows)
         original(self, candidate, rows, *args)
 
     monkeypatch.setattr(Trainer, "__init__", spy)
     model.fit(data.X, data.y)
-    assert sizes == [45]
+    assert [len(table) for table in tables] == [45]
+    (offset,) = model.model_.y_scale.offset
+    assert offset == pytest.approx(tables[0].Y.mean(), rel=1e-9)
+    assert offset != pytest.approx(data.y.mean(), abs=1e-6)
 
 
 def test_a_large_tolerance_stops_at_once(make: Any, data: Data, held_out: Data) -> None:
