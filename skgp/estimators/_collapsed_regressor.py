@@ -89,7 +89,7 @@ class CollapsedRegressor(GPRegressor):
     }
 
     def _start(
-        self, setup: Setup, n_inducing: int
+        self, setup: Setup, n_inducing: int, jitter: float
     ) -> tuple[torch.nn.Module | None, SparseGP, Gaussian]:
         """Network, sparse layer and likelihood where the collapsed bound is high."""
         n_outputs = setup.Y.shape[1]
@@ -97,7 +97,7 @@ class CollapsedRegressor(GPRegressor):
         kernel = make_kernel(self.kernel, n_outputs, h.shape[1], setup.lengthscale(h))
         Z = each_gp(kernel, setup.centres(h, n_inducing))
         posterior = FullPosterior(torch.zeros(Z.shape[:2]), 1.0)
-        layer = SparseGP(kernel, Z, posterior, self.jitter).double()
+        layer = SparseGP(kernel, Z, posterior, jitter).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
         y = setup.Y.nan_to_num().mT  # scaled targets: zero is the mean
         likelihood.start(start_hyperparameters(layer, h, y, setup.weight, INITIAL_NOISE))

@@ -65,7 +65,7 @@ SHARED: Final[dict[str, str]] = {
         n_restarts : int, default=1
             Starts from other network weights and other lengthscales (of a named kernel), with the
             same inducing inputs; the one with the lowest training loss after a twentieth of the
-            epochs is trained to the end.
+            epochs, or five iterations of L-BFGS, is trained to the end.
         """,
     "scaling": """\
         $scales

@@ -19,6 +19,7 @@ from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 
 _START_INDUCING = 300  # inducing inputs of the bound from which hyper-parameters start
+_START_JITTER = 1e-8  # of their kernel matrix, which no noise regularises
 
 
 class _ExactModel(CollapsedModel):
@@ -79,9 +80,10 @@ class ExactGPRegressor(CollapsedRegressor):
         of y.
     noise_floor : float, default=1e-4
         Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
-    jitter : float, default=1e-10
-        Diagonal regularisation relative to the mean diagonal of kernel matrix and noise; the noise
-        regularises as a rule.
+    jitter : float, default=1e-13
+        Diagonal regularisation relative to the mean diagonal of kernel matrix and noise. The noise
+        regularises as a rule; beside a small one a larger jitter acts as noise of its own, which
+        does not shrink with the weight of a row.
     $running
 
     Attributes
@@ -133,7 +135,7 @@ class ExactGPRegressor(CollapsedRegressor):
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
-        jitter: float = 1e-10,
+        jitter: float = 1e-13,
         warm_start: bool = False,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
@@ -144,7 +146,7 @@ class ExactGPRegressor(CollapsedRegressor):
         store_parameters(self, locals())
 
     def _build(self, setup: Setup) -> _ExactModel:
-        features, layer, likelihood = self._start(setup, _START_INDUCING)
+        features, layer, likelihood = self._start(setup, _START_INDUCING, _START_JITTER)
         solver = ConjugateGradients(setup.seed, min_rows=self.max_cholesky_size + 1)
         gp = ExactGP(layer.kernel, layer.Z.detach()[0, :0], self.jitter, solver)
         return _ExactModel(GPStack([gp], features), likelihood)

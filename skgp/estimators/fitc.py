@@ -119,6 +119,6 @@ class FITCRegressor(CollapsedRegressor, InducingRegressor):
         store_parameters(self, locals())
 
     def _build(self, setup: Setup) -> _FITCModel:
-        features, layer, likelihood = self._start(setup, self.n_inducing)
+        features, layer, likelihood = self._start(setup, self.n_inducing, self.jitter)
         layer.posterior.requires_grad_(False)  # it has a closed form, see `condition`
         return _FITCModel(GPStack([layer], features), likelihood)

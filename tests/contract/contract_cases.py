@@ -73,6 +73,17 @@ for_gps = _only(GP_REGRESSORS)
 for_sparse = _only(SPARSE_REGRESSORS)
 for_inducing = _only((*SPARSE_REGRESSORS, COLLAPSED_REGRESSORS[0]))
 for_minibatches = _only(MINIBATCH_REGRESSORS)
+# A seed has a say in every fit: in k-means, in weights or in the order of rows.
+for_seeded = _only((*MINIBATCH_REGRESSORS, COLLAPSED_REGRESSORS[0]))
+
+
+def assert_trained_for(model: Any, max_iter: int) -> None:
+    """All epochs are done; L-BFGS, which has no batches, may have converged before."""
+    curve = model.loss_curve_
+    assert model.n_iter_ == len(curve) <= max_iter
+    if hasattr(model, "batch_size") or len(curve) < 2 or abs(curve[-1] - curve[-2]) > 1e-9:
+        assert model.n_iter_ == max_iter
+
 
 NOISE_STD = 0.5
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import Data
+from contract_cases import Case, Data
 from sklearn.callback import FitCallback, ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
@@ -68,10 +68,10 @@ def test_the_estimator_of_an_epoch_predicts(make: Any, data: Data) -> None:
     assert len({tuple(p) for p in watcher.predictions}) == 5
 
 
-def test_a_callback_does_not_change_the_fit(make: Any, data: Data) -> None:
-    params = {"max_iter": 4, "batch_size": 20}
-    watched = make(**params).set_callbacks(Watcher()).fit(data.X, data.Y)
-    alone = make(**params).fit(data.X, data.Y)
+def test_a_callback_does_not_change_the_fit(case: Case, data: Data) -> None:
+    params = case.known({"max_iter": 4, "batch_size": 20})
+    watched = case.make(**params).set_callbacks(Watcher()).fit(data.X, data.Y)
+    alone = case.make(**params).fit(data.X, data.Y)
     assert watched.loss_curve_ == alone.loss_curve_
     for a, b in zip(
         watched.predict(data.X_new, return_std=True),

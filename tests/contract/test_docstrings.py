@@ -35,7 +35,7 @@ def entries(cls: type, section: str) -> dict[str, str]:
 def test_no_placeholder_is_left(documented_case: Case) -> None:
     doc = documented_case.cls.__doc__
     assert "$" not in doc
-    assert "    kernel : " in doc
+    assert "    max_iter : int" in doc
     # Every shared line stands at the indentation of the class docstring's own lines.
     indents = {len(line) - len(line.lstrip()) for line in doc.splitlines()[1:] if line.strip()}
     assert indents == {4, 8}

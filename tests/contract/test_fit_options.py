@@ -7,7 +7,15 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import Case, Data, for_gps
+from contract_cases import (
+    Case,
+    Data,
+    for_gps,
+    for_inducing,
+    for_minibatches,
+    for_seeded,
+    for_sparse,
+)
 
 from skgp.scoring import crps, nll
 
@@ -30,36 +38,46 @@ _WITHOUT_CHANCE = {"n_inducing": 60, "n_inducing_mean": 60, "dropout": 0.0}
 # ---------------------------------------------------------------- randomness
 
 
-def test_one_seed_gives_one_result(make: Any, data: Data) -> None:
-    params = {"batch_size": 20, "early_stopping": True, "max_iter": 5}
-    first, second = (make(**params).fit(data.X, data.y) for _ in range(2))
+def test_one_seed_gives_one_result(case: Case, data: Data) -> None:
+    params = case.known({"batch_size": 20, "early_stopping": True, "max_iter": 5})
+    first, second = (case.make(**params).fit(data.X, data.y) for _ in range(2))
     assert_same_predictions(first, second, data.X_new)
     assert first.loss_curve_ == second.loss_curve_
     assert first.validation_scores_ == second.validation_scores_
 
 
-@for_gps
+@for_inducing
 def test_one_seed_gives_one_set_of_inducing_inputs(make: Any, data: Data) -> None:
     first, second = (make(max_iter=1).fit(data.X, data.y) for _ in range(2))
     np.testing.assert_array_equal(first.inducing_points_, second.inducing_points_)
 
 
 def test_refitting_an_estimator_forgets_the_first_fit(make: Any, data: Data) -> None:
-    model = make(max_iter=5).fit(data.X_new, data.y_new).partial_fit(data.X, data.y)
+    model = make(max_iter=5).fit(data.X_new, data.y_new)
     model.fit(data.X, data.y)
     fresh = make(max_iter=5).fit(data.X, data.y)
     assert_same_predictions(model, fresh, data.X_new)
     assert model.loss_curve_ == fresh.loss_curve_
+
+
+@for_minibatches
+def test_a_fit_forgets_the_chunks_before(make: Any, data: Data) -> None:
+    model = make(max_iter=5).fit(data.X_new, data.y_new).partial_fit(data.X, data.y)
+    model.fit(data.X, data.y)
+    fresh = make(max_iter=5).fit(data.X, data.y)
+    assert_same_predictions(model, fresh, data.X_new)
     for again in (model, fresh):
         again.partial_fit(data.X_new, data.y_new)
     assert_same_predictions(model, fresh, data.X_new)
 
 
+@for_seeded
 def test_another_seed_gives_another_result(make: Any, data: Data) -> None:
     first, second = (make(random_state=seed).fit(data.X, data.y) for seed in (0, 1))
     assert_different_predictions(first, second, data.X_new)
 
 
+@for_minibatches
 def test_a_seed_fixes_the_order_of_rows(case: Case, data: Data) -> None:
     """Of a GP all rows are inducing inputs, so only the order of rows is left to chance."""
     params = case.known(_WITHOUT_CHANCE | {"batch_size": 10, "max_iter": 3})
@@ -68,6 +86,7 @@ def test_a_seed_fixes_the_order_of_rows(case: Case, data: Data) -> None:
     assert zero.loss_curve_ != one.loss_curve_
 
 
+@for_seeded
 def test_a_random_state_object_moves_on(make: Any, data: Data) -> None:
     state = np.random.RandomState(0)
     first = make(random_state=state).fit(data.X, data.y)
@@ -76,20 +95,20 @@ def test_a_random_state_object_moves_on(make: Any, data: Data) -> None:
     assert_same_predictions(first, make(random_state=0).fit(data.X, data.y), data.X_new)
 
 
-def test_no_global_random_state_is_read_or_changed(make: Any, data: Data) -> None:
-    params = {"max_iter": 2, "batch_size": 20}
+def test_no_global_random_state_is_read_or_changed(case: Case, data: Data) -> None:
+    params = case.known({"max_iter": 2, "batch_size": 20})
     legacy = np.random.mtrand._rand  # what np.random.seed sets
     torch_state, numpy_state = torch.get_rng_state(), legacy.get_state()
     try:
         torch.manual_seed(1)
         legacy.seed(1)
         before = torch.get_rng_state(), legacy.get_state()[1].copy()
-        first = make(**params).fit(data.X, data.y)
+        first = case.make(**params).fit(data.X, data.y)
         assert torch.equal(torch.get_rng_state(), before[0])
         np.testing.assert_array_equal(legacy.get_state()[1], before[1])
         torch.manual_seed(2)
         legacy.seed(2)
-        assert_same_predictions(first, make(**params).fit(data.X, data.y), data.X_new)
+        assert_same_predictions(first, case.make(**params).fit(data.X, data.y), data.X_new)
     finally:
         torch.set_rng_state(torch_state)
         legacy.set_state(numpy_state)
@@ -99,14 +118,14 @@ def test_no_global_random_state_is_read_or_changed(make: Any, data: Data) -> Non
 
 
 @pytest.mark.parametrize("batch_size", [1000, 15])
-def test_weight_zero_drops_the_row(make: Any, data: Data, batch_size: int) -> None:
+def test_weight_zero_drops_the_row(case: Case, data: Data, batch_size: int) -> None:
     weight = np.arange(len(data.X)) % 3 * 1.0
     Y = data.Y.copy()
     Y[weight == 0.0] = 1e6
     kept = weight > 0.0
-    params = {"max_iter": 5, "batch_size": batch_size}
-    dropped = make(**params).fit(data.X[kept], Y[kept], weight[kept])
-    assert_same_predictions(make(**params).fit(data.X, Y, weight), dropped, data.X_new)
+    params = case.known({"max_iter": 5, "batch_size": batch_size})
+    dropped = case.make(**params).fit(data.X[kept], Y[kept], weight[kept])
+    assert_same_predictions(case.make(**params).fit(data.X, Y, weight), dropped, data.X_new)
 
 
 def test_integer_weights_repeat_rows(case: Case, data: Data) -> None:
@@ -131,10 +150,10 @@ def test_equal_weights(case: Case, data: Data) -> None:
 
 
 @for_gps
-def test_weights_are_evidence_against_one_divergence(make: Any, data: Data) -> None:
-    params = {"max_iter": 10, "learning_rate_init": 0.01, "n_inducing": 60}
-    plain = make(**params).fit(data.X, data.y)
-    threes = make(**params).fit(data.X, data.y, np.full(60, 3.0))
+def test_weights_are_evidence_against_one_prior(case: Case, data: Data) -> None:
+    params = case.known({"max_iter": 10, "learning_rate_init": 0.01, "n_inducing": 60})
+    plain = case.make(**params).fit(data.X, data.y)
+    threes = case.make(**params).fit(data.X, data.y, np.full(60, 3.0))
     assert_different_predictions(threes, plain, data.X_new)
 
 
@@ -166,13 +185,14 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
     assert (mean != double.predict(data.X_new)).any()
 
 
-@for_gps
+@for_sparse
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
     params = {"max_iter": 60, "learning_rate_init": 0.1}
     weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
     assert strong.predict(data.X_new).std() < 0.8 * weak.predict(data.X_new).std()
 
 
+@for_minibatches
 def test_batches_give_a_fit_of_the_same_quality(make: Any, data: Data) -> None:
     whole = make().fit(data.X, data.y)
     batches = make(batch_size=20).fit(data.X, data.y)
@@ -188,6 +208,7 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
     assert make(max_iter=60).fit(data.X, data.y).noise_variance_ < 0.5 * data.y.var()
 
 
+@for_minibatches
 def test_the_number_of_epochs_chosen_automatically(make: Any) -> None:
     """100 epochs, but at most 10,000 steps, at least 500 steps and at least 3 epochs."""
     model = make(max_iter="auto", batch_size=10)
@@ -206,9 +227,10 @@ def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
 
 
 @for_gps
+@pytest.mark.usefixtures("no_steps")
 def test_the_prior_and_the_units_without_scaling(make: Any, data: Data) -> None:
     """Far away the prior remains, whose mean is the offset of the scale."""
-    params = {"dtype": "float64", "max_iter": 1, "learning_rate_init": 1e-12}
+    params = {"dtype": "float64", "max_iter": 1}
     far = np.full((1, 3), 1e7)
     unscaled = make(normalize_y=False, **params).fit(data.X, data.y)
     np.testing.assert_allclose(unscaled.predict(far), 0.0, atol=1e-6)
@@ -225,7 +247,7 @@ def test_the_prior_and_the_units_without_scaling(make: Any, data: Data) -> None:
     assert not np.allclose(results[2], results[3], rtol=1e-3)
 
 
-@for_gps
+@for_inducing
 def test_the_number_of_inducing_inputs(make: Any, data: Data) -> None:
     for n_inducing in (1, 7):
         model = make(n_inducing=n_inducing, max_iter=1).fit(data.X, data.y)
@@ -292,14 +314,15 @@ def test_kernels_of_gpytorch(make: Any, data: Data, make_kernel: Any) -> None:
 
 
 @for_gps
+@pytest.mark.usefixtures("no_steps")
 def test_a_gpytorch_kernel_with_fixed_parameters(make: Any, data: Data) -> None:
     """It keeps them, and with those of the named kernel it gives nearly the same predictions."""
-    own = make(kernel="rbf", max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    own = make(kernel="rbf", max_iter=1).fit(data.X, data.y)
     kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=3))
     kernel.base_kernel.lengthscale = own.lengthscales_ / data.X.std(axis=0)
     kernel.outputscale = own.stack_.top.kernel.variance.item()
     kernel.requires_grad_(False)
-    theirs = make(kernel=kernel, max_iter=1, learning_rate_init=1e-12).fit(data.X, data.y)
+    theirs = make(kernel=kernel, max_iter=1).fit(data.X, data.y)
     np.testing.assert_allclose(theirs.lengthscales_, own.lengthscales_, rtol=1e-5)
     mean, std = own.predict(data.X_new, return_std=True)
     np.testing.assert_allclose(theirs.predict(data.X_new), mean, atol=0.05 * data.y.std())

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from contract_cases import ONE_PER_CLASS, Case, Data, make_data
+from contract_cases import ONE_PER_CLASS, Case, Data, for_minibatches, make_data
 
 
 @pytest.fixture(scope="session", params=ONE_PER_CLASS, ids=lambda case: case.name)
@@ -146,6 +146,17 @@ def test_names_of_columns_are_remembered_and_checked(make: Any, data: Data, fram
     shuffled = frame({name: columns[name] for name in reversed(COLUMNS)})
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(shuffled)
+    again = model.set_params(warm_start=True)
+    with pytest.raises(ValueError, match="feature names should match"):
+        again.fit(shuffled, data.y)
+
+
+@for_minibatches
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_names_of_columns_are_checked_chunk_by_chunk(make: Any, data: Data, frame: Any) -> None:
+    columns = dict(zip(COLUMNS, data.X.T, strict=True))
+    model = make().partial_fit(frame(columns), data.y)
+    shuffled = frame({name: columns[name] for name in reversed(COLUMNS)})
     with pytest.raises(ValueError, match="feature names should match"):
         model.partial_fit(shuffled, data.y)
 
@@ -162,7 +173,10 @@ def test_validation_rows_may_be_frames(make: Any) -> None:
 
 def test_inputs_are_not_modified(make: Any, data: Data) -> None:
     X, Y, weight = data.X.copy(), data.Y.copy(), np.ones(len(data.X))
-    make(max_iter=2).fit(X, Y, sample_weight=weight).partial_fit(X, Y, weight).predict(X)
+    model = make(max_iter=2).fit(X, Y, sample_weight=weight)
+    if hasattr(model, "partial_fit"):
+        model.partial_fit(X, Y, weight)
+    model.predict(X)
     np.testing.assert_array_equal(X, data.X)
     np.testing.assert_array_equal(Y, data.Y)
     np.testing.assert_array_equal(weight, 1.0)

@@ -6,7 +6,15 @@ import gpytorch
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import ONE_PER_CLASS, REGRESSORS, Case, Data, for_gps
+from contract_cases import (
+    ONE_PER_CLASS,
+    REGRESSORS,
+    Case,
+    Data,
+    for_gps,
+    for_minibatches,
+    for_sparse,
+)
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
@@ -139,6 +147,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_samples": [0, 1.5, None],
     "memory": [1, 2.5, object()],
     "n_latents": [0, -1, 1.5, "1"],
+    "max_cholesky_size": [-1, 2.5, "all", None],
     "max_iter": [0, -5, 1.5, "many", None],
     "batch_size": [0, -1, 10.5, None],
     "learning_rate_init": [0.0, -0.1, np.nan, "fast", None],
@@ -168,9 +177,20 @@ def test_constructor_parameters_are_validated_by_fit(name: str, value: Any, data
     assert cases
     for case in cases.values():
         model = case.make(**{"max_iter": 1, name: value})
-        for method in (model.fit, model.partial_fit):
-            with pytest.raises((ValueError, TypeError), match=f"\\b{name}\\b"):
-                method(data.X, data.y)
+        for method in ("fit", "partial_fit"):
+            if hasattr(model, method):
+                with pytest.raises((ValueError, TypeError), match=f"\\b{name}\\b"):
+                    getattr(model, method)(data.X, data.y)
+
+
+def test_only_minibatches_choose_the_number_of_epochs(case: Case, data: Data) -> None:
+    """L-BFGS ends where it converges, so nothing but a bound is to be chosen."""
+    model = case.make(max_iter="auto")
+    if hasattr(model, "batch_size"):
+        model._validate_params()
+    else:
+        with pytest.raises(ValueError, match=r"\bmax_iter\b"):
+            model.fit(data.X, data.y)
 
 
 def test_every_constructor_parameter_has_a_bad_value() -> None:
@@ -193,7 +213,7 @@ def test_a_kernel_for_another_number_of_inputs(make: Any, data: Data) -> None:
         make(kernel=kernel).fit(data.X, data.y)
 
 
-@for_gps
+@for_sparse
 @pytest.mark.parametrize(("target", "n_latents"), [("Y", 3), ("y", 2)])
 def test_more_latents_than_outputs(make: Any, data: Data, target: str, n_latents: int) -> None:
     with pytest.raises(ValueError, match=f"n_latents={n_latents} exceeds"):
@@ -268,28 +288,34 @@ def test_arguments_of_predictions_are_checked(make: Any, data: Data) -> None:
         model.predict(data.X, return_std=True, return_cov=True)
 
 
-@pytest.mark.parametrize("resume", ["partial_fit", "warm_start"])
+def _fitted_to_resume(make: Any, X: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Fitted models with each method by which training goes on."""
+    warm = make(max_iter=1, warm_start=True).fit(X, y)
+    if not hasattr(warm, "partial_fit"):
+        return [(warm, warm.fit)]
+    stream = make(max_iter=1).fit(X, y)
+    return [(warm, warm.fit), (stream, stream.partial_fit)]
+
+
 @pytest.mark.parametrize(("first", "second"), [("y", "Y"), ("Y", "y")])
 def test_resumed_training_refuses_other_outputs(
-    make: Any, data: Data, resume: str, first: str, second: str
+    make: Any, data: Data, first: str, second: str
 ) -> None:
-    model = make(max_iter=1, warm_start=resume == "warm_start").fit(data.X, getattr(data, first))
-    again = model.fit if resume == "warm_start" else model.partial_fit
-    with pytest.raises(ValueError, match="outputs"):
-        again(data.X, getattr(data, second))
+    for _, resume in _fitted_to_resume(make, data.X, getattr(data, first)):
+        with pytest.raises(ValueError, match="outputs"):
+            resume(data.X, getattr(data, second))
 
 
-@pytest.mark.parametrize("resume", ["partial_fit", "warm_start"])
-def test_resumed_training_refuses_other_inputs(make: Any, data: Data, resume: str) -> None:
-    model = make(max_iter=1, warm_start=resume == "warm_start").fit(data.X, data.y)
-    again = model.fit if resume == "warm_start" else model.partial_fit
-    with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
-        again(data.X[:, :2], data.y)
-    np.testing.assert_array_equal(
-        model.predict(data.X_new), make(max_iter=1).fit(data.X, data.y).predict(data.X_new)
-    )
+def test_resumed_training_refuses_other_inputs(make: Any, data: Data) -> None:
+    for model, resume in _fitted_to_resume(make, data.X, data.y):
+        with pytest.raises(ValueError, match=r"X has 2 features, but .* is expecting 3"):
+            resume(data.X[:, :2], data.y)
+        np.testing.assert_array_equal(
+            model.predict(data.X_new), make(max_iter=1).fit(data.X, data.y).predict(data.X_new)
+        )
 
 
+@for_minibatches
 def test_partial_fit_refuses(make: Any, data: Data) -> None:
     with pytest.raises(ValueError, match="early_stopping"):
         make(early_stopping=True).partial_fit(data.X, data.y)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from contract_cases import for_gps
+from contract_cases import for_gps, for_minibatches
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -209,6 +209,15 @@ def test_an_unfitted_pickle_can_be_fitted(make: Any, data: Any) -> None:
 
 
 def test_a_pickle_goes_on_training_like_the_original(make: Any, data: Any) -> None:
+    model = make(max_iter=3, warm_start=True).fit(data.X, data.y)
+    again = _pickled(model).fit(data.X, data.y)
+    model.fit(data.X, data.y)
+    np.testing.assert_array_equal(again.predict(data.X_new), model.predict(data.X_new))
+    assert again.loss_curve_ == model.loss_curve_
+
+
+@for_minibatches
+def test_a_pickle_takes_chunks_like_the_original(make: Any, data: Any) -> None:
     model = make(max_iter=3).partial_fit(data.X, data.y)
     again = _pickled(model).partial_fit(data.X, data.y)
     model.partial_fit(data.X, data.y)
