@@ -55,7 +55,9 @@ REGRESSORS = (
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
 
 # Decorator of a test about Gaussian processes: its `case` is one of these alone.
-for_gps = pytest.mark.parametrize("case", GP_REGRESSORS, indirect=True, scope="session")
+for_gps = pytest.mark.parametrize(
+    "case", GP_REGRESSORS, ids=lambda case: case.name, indirect=True, scope="session"
+)
 
 NOISE_STD = 0.5
 
