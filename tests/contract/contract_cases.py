@@ -65,9 +65,8 @@ ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values()
 
 
 def _only(cases: tuple[Case, ...]) -> Any:
-    return pytest.mark.parametrize(
-        "case", cases, ids=lambda case: case.name, indirect=True, scope="session"
-    )
+    names = [case.name for case in cases]
+    return pytest.mark.parametrize("case", cases, ids=names, indirect=True, scope="session")
 
 
 # Decorators of tests about some of the estimators: their `case` is one of these alone.
