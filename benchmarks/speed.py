@@ -86,17 +86,16 @@ class OurStep:
 
     def __init__(self, case: Case, X: np.ndarray, y: np.ndarray) -> None:
         self.fitted = case.estimator.fit(X, y)
-        self.model = self.fitted.model_.float()
-        self.objective = self.fitted._objective()
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        model = self.fitted.model_.float()
+        self.loss = self.fitted._candidate(model, 10.0 * B).loss
+        parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         x = torch.from_numpy(X).float()
         self.batch = Batch(x, Targets(torch.from_numpy(y).float().unsqueeze(-1), None), None)
 
     def __call__(self) -> None:
         self.optimizer.zero_grad()
-        loss = self.model.loss(self.batch, self.objective, 1.0, 10.0 * B)
-        loss.backward()
+        self.loss(self.batch).backward()
         self.optimizer.step()
 
 
