@@ -2,6 +2,8 @@
 
 from skgp.compose import predict_dist
 from skgp.estimators import (
+    DGPRegressor,
+    DSPPRegressor,
     ExactGPRegressor,
     FITCRegressor,
     PPGPRRegressor,
@@ -12,6 +14,8 @@ from skgp.estimators import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "DGPRegressor",
+    "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
     "PPGPRRegressor",

@@ -34,7 +34,13 @@ LEVELS = (
         "skgp.core.variational",
         "skgp.distributions",
     ),
-    ("skgp.core.layers", "skgp.core.features", "skgp.core.fitc", "skgp.core.optimizers"),
+    (
+        "skgp.core.layers",
+        "skgp.core.features",
+        "skgp.core.fitc",
+        "skgp.core.optimizers",
+        "skgp.core.quadrature",
+    ),
     (
         "skgp.core.likelihoods",
         "skgp.core.stack",

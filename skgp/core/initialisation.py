@@ -1,4 +1,4 @@
-"""Initial values of a one-layer model: hyper-parameters and q(u) from the collapsed bound.
+"""Initial values: hyper-parameters and q(u) from the collapsed bound, slopes of hidden layers.
 
 A model that starts at the optimum of a small exact problem needs a fraction of the epochs.
 """
@@ -132,3 +132,19 @@ def start_posterior(
     H *= (scale * variance).unsqueeze(-1)
     H.diagonal(dim1=-2, dim2=-1).add_(1.0)
     layer.start(scale * variance.sqrt() * b, H)
+
+
+def start_slope(x: Tensor, n_outputs: int, seed: int) -> Tensor:
+    """Initial weights (D, W) of a hidden layer's linear mean of x (n, D).
+
+    The identity if W = D; else the leading principal directions (doubly stochastic variational
+    inference, section 2), and random ones of the same length where W exceeds D.
+    """
+    n_inputs = x.shape[1]
+    if n_outputs == n_inputs:
+        return torch.eye(n_inputs, dtype=x.dtype)
+    directions = torch.linalg.eigh(torch.cov(x.mT)).eigenvectors.flip(-1)[:, :n_outputs]
+    generator = torch.Generator().manual_seed(seed)
+    shape = n_inputs, n_outputs - directions.shape[1]
+    further = torch.randn(shape, generator=generator, dtype=x.dtype)
+    return torch.cat([directions, further / further.norm(dim=0)], 1)

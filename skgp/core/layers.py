@@ -59,7 +59,7 @@ class Factors(NamedTuple):
 
 
 class Layer(nn.Module, ABC):
-    """W GPs with a constant prior mean each, over common inputs.
+    """W GPs over common inputs, with a constant or linear prior mean each.
 
     Parameters
     ----------
@@ -67,6 +67,13 @@ class Layer(nn.Module, ABC):
         Covariance of the W GPs.
     jitter : float
         Relative diagonal regularisation of kernel matrices.
+
+    Attributes
+    ----------
+    mean : Parameter of shape (W,)
+        Constants of the prior means.
+    slope : Parameter of shape (D_mean, W) or None
+        Weights of a linear prior mean.
     """
 
     def __init__(self, kernel: Kernel, jitter: float) -> None:
@@ -74,6 +81,7 @@ class Layer(nn.Module, ABC):
         self.kernel = kernel
         self.jitter = jitter
         self.mean = nn.Parameter(torch.zeros_like(kernel.variance.detach()))
+        self.slope: nn.Parameter | None = None
 
     @abstractmethod
     def factors(self) -> Any:
@@ -90,11 +98,12 @@ class Layer(nn.Module, ABC):
     def kl(self, factors: Any) -> Tensor:
         """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
 
-    def moments(self, x: Tensor, factors: Any) -> Latent:
+    def moments(self, x: Tensor, factors: Any, x_mean: Tensor | None = None) -> Latent:
         """Moments of f at x (Q, B, D), each of shape (Q, B, W).
 
-        With f ~ GP(c, variance * r), A = Luu^-1 Kuf: f_mean = c + sqrt(variance) q_mu^T A,
-        v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2.
+        With f ~ GP(m, variance * r), A = Luu^-1 Kuf: f_mean = m + sqrt(variance) q_mu^T A,
+        v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2. The inducing variables
+        are those of f - m; a linear m sees x_mean (Q or 1, B, D_mean), x itself if None.
         """
         flat = x.flatten(0, 1)
         variance = self.kernel.variance.unsqueeze(-1)
@@ -103,7 +112,11 @@ class Layer(nn.Module, ABC):
         v_prior = (self.kernel.kff(flat) - explained).clamp_min(0.0) * variance
         f_mean = self.mean.unsqueeze(-1) + variance.sqrt() * mean
         shape = (-1, *x.shape[:-1])
-        return Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
+        latent = Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
+        if self.slope is None:
+            return latent
+        linear = (x if x_mean is None else x_mean) @ self.slope
+        return latent._replace(f_mean=latent.f_mean + linear)
 
 
 class SparseLayer(Layer):

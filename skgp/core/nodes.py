@@ -1,9 +1,11 @@
 """Nodes: where the hidden layers of a stack are evaluated, and with which weights."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Nodes(NamedTuple):
@@ -24,3 +26,74 @@ class Nodes(NamedTuple):
 def trivial(like: Tensor) -> Nodes:
     """The node of a stack without hidden layers, in the dtype and on the device of `like`."""
     return Nodes((), torch.zeros(1, dtype=like.dtype, device=like.device))
+
+
+class NodeRule(nn.Module, ABC):
+    """Where the nodes of a stack come from: a rule may learn them, or draw them anew."""
+
+    @abstractmethod
+    def forward(self, n_rows: int) -> Nodes:
+        """Nodes for a batch of `n_rows` rows. In evaluation mode they are fixed and (Q, 1, W)."""
+
+
+class Trivial(NodeRule):
+    """The rule of a stack without hidden layers."""
+
+    log_omega: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("log_omega", torch.zeros(1))
+
+    def forward(self, n_rows: int) -> Nodes:
+        return trivial(self.log_omega)
+
+
+class Sampled(NodeRule):
+    """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
+
+    In training each row of each batch has draws of its own, from a generator that is seeded by the
+    number of the step: a model that is copied or restored goes on with the draws that were due. In
+    evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so that a prediction
+    does not depend on the rows beside it.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Outputs W of each hidden layer.
+    n_samples : int
+        Number Q of nodes in training.
+    n_fixed : int
+        Number Q of nodes in evaluation mode.
+    seed : int
+    """
+
+    fixed: Tensor
+    step: Tensor
+
+    def __init__(self, widths: Sequence[int], n_samples: int, n_fixed: int, seed: int) -> None:
+        super().__init__()
+        self.widths = list(widths)
+        self.n_samples = n_samples
+        self.seed = seed
+        sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
+        uniform = sobol.draw(n_fixed, dtype=torch.float64)
+        tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
+        self.register_buffer("fixed", torch.special.ndtri(uniform.clamp(tail, 1.0 - tail)))
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+
+    def forward(self, n_rows: int) -> Nodes:
+        xi = self._draw(n_rows) if self.training else self.fixed.unsqueeze(1)
+        return Nodes(xi.split(self.widths, -1), equal_log_weights(xi))
+
+    def _draw(self, n_rows: int) -> Tensor:
+        generator = torch.Generator().manual_seed((self.seed << 24) + int(self.step))
+        self.step += 1
+        shape = self.n_samples, n_rows, sum(self.widths)
+        draws = torch.randn(shape, generator=generator, dtype=self.fixed.dtype)
+        return draws.to(self.fixed.device)
+
+
+def equal_log_weights(xi: Tensor) -> Tensor:
+    """Log-weights (Q,) of nodes xi (Q, ...) that all weigh the same."""
+    return xi.new_full((len(xi),), 1.0 / len(xi)).log()

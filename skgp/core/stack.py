@@ -1,13 +1,42 @@
 """A stack of layers: from a batch and its nodes to the latent moments of the top layer."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.layers import Latent, Layer
 from skgp.core.nodes import Nodes
+
+
+Source = Literal["below", "inputs", "both"]
+
+
+class Connection(NamedTuple):
+    """What a layer sees: the layer below it (Q, B, W), the stack's inputs (1, B, D), or both.
+
+    Attributes
+    ----------
+    kernel, mean : {"below", "inputs", "both"}
+        Sources of the kernel and of a linear prior mean.
+    """
+
+    kernel: Source = "below"
+    mean: Source = "below"
+
+    def inputs(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs of the kernel and of the mean, from the layer below and the stack's inputs."""
+        return _select(self.kernel, h, x), _select(self.mean, h, x)
+
+
+FEEDFORWARD: Final = Connection()
+
+
+def _select(source: Source, h: Tensor, x: Tensor) -> Tensor:
+    if source == "below":
+        return h
+    return x if source == "inputs" else torch.cat([h, x.expand(len(h), -1, -1)], -1)
 
 
 class GPStack(nn.Module):
@@ -19,11 +48,19 @@ class GPStack(nn.Module):
         From the inputs upwards.
     features : Module, optional
         From inputs (B, D) to features (B, F), in front of the first layer (deep kernel).
+    connections : sequence of Connection, optional
+        What each layer sees; the layer below it if None.
     """
 
-    def __init__(self, layers: Sequence[Layer], features: nn.Module | None = None) -> None:
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        features: nn.Module | None = None,
+        connections: Sequence[Connection] | None = None,
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.connections = [FEEDFORWARD] * len(layers) if connections is None else connections
         self.features = nn.Identity() if features is None else features
 
     @property
@@ -45,14 +82,17 @@ class GPStack(nn.Module):
 
         Hidden layers propagate by h = mean + sqrt(var) * xi, whatever the nodes are.
         """
-        h = self.features(x).unsqueeze(0)
-        *hidden, top = zip(self._layers(), factors, strict=True)
-        for (layer, layer_factors), xi in zip(hidden, nodes.xi, strict=True):
-            latent = layer.moments(h, layer_factors)
+        h = inputs = self.features(x).unsqueeze(0)
+        *hidden, top = zip(self._layers(), factors, self.connections, strict=True)
+        for (layer, layer_factors, connection), xi in zip(hidden, nodes.xi, strict=True):
+            h, h_mean = connection.inputs(h, inputs)
+            latent = layer.moments(h, layer_factors, h_mean)
             # The floor keeps the slope of the root finite where a layer is certain.
             deviation = latent.f_var.clamp_min(torch.finfo(h.dtype).eps).sqrt()
             h = latent.f_mean + deviation * xi
-        return top[0].moments(h, top[1])
+        layer, layer_factors, connection = top
+        h, h_mean = connection.inputs(h, inputs)
+        return layer.moments(h, layer_factors, h_mean)
 
     def kl(self, factors: Sequence[Any]) -> Tensor:
         """Sum of the layers' divergences, in nats."""

@@ -1,5 +1,7 @@
 """The scikit-learn shells: one public name for each choice of model, nodes and objective."""
 
+from skgp.estimators.dgp import DGPRegressor
+from skgp.estimators.dspp import DSPPRegressor
 from skgp.estimators.exact import ExactGPRegressor
 from skgp.estimators.fitc import FITCRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
@@ -7,6 +9,8 @@ from skgp.estimators.svgp import SVGPRegressor
 from skgp.estimators.vfitc import VFITCRegressor
 
 __all__ = [
+    "DGPRegressor",
+    "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
     "PPGPRRegressor",

@@ -34,12 +34,23 @@ SHARED: Final[dict[str, str]] = {
         """,
     "minibatch": """\
         max_iter : int or "auto", default="auto"
-            Epochs. "auto": 100, but no more than make 10,000 steps (and at least 3), and enough for
-            500 steps.
+            Epochs. "auto": 100, but no more than make $auto_steps steps (and at least 3), and enough
+            for 500 steps.
         batch_size : int, default=1000
             Rows per step. A table of no more rows is trained as a whole, without random order.
         learning_rate_init : float, default=$rate
             Peak of the one-cycle schedule of Adam.
+        """,
+    "hidden": """\
+        hidden_mean : {"linear", "identity", "concatenate"}, default="linear"
+            Prior mean of the hidden functions. "linear" has learned weights, which start at the
+            leading principal directions of what the layer sees; "identity" keeps that start (the
+            identity if the width is that of its inputs); "concatenate" has no linear mean, and
+            the kernels above see the hidden functions and the inputs.
+        topology : {"feedforward", "skip-mean", "skip-mean-both", "skip-all"}, default="feedforward"
+            What hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4):
+            kernel and linear mean see the layer below; the kernel sees the layer below, and the
+            mean the inputs; the kernel the layer below, and the mean both; both see both.
         """,
     "collapsed": """\
         max_iter : int, default=100
@@ -83,7 +94,7 @@ SHARED: Final[dict[str, str]] = {
         """,
     "inducing_points": """\
         inducing_points_ : array (M, D) or (W, M, D)
-            In the units of X; among the features if there is a feature extractor.
+            Of the first layer, in the units of X; among the features if there is a feature extractor.
         """,
     "running": """\
         warm_start : bool, default=False
@@ -104,7 +115,7 @@ SHARED: Final[dict[str, str]] = {
     "attributes": """\
         $record
         lengthscales_ : array (D,) or (W, D)
-            In the units of X; of the features if there is a feature extractor.
+            Of the first layer, in the units of X; of the features if there is a feature extractor.
         stack_ : torch.nn.Module
             The layers.
         model_ : torch.nn.Module
@@ -146,6 +157,7 @@ class documented:
     """
 
     def __init__(self, **values: str) -> None:
+        values = {"auto_steps": "10,000"} | values
         texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
         self._texts = texts | values
 

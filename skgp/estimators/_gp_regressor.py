@@ -60,12 +60,12 @@ class GPRegressor(TrainedRegressor):
 
     @property
     def lengthscales_(self) -> Array:
-        """Lengthscales in the units of X: (D,), or (W, D) for W latent functions.
+        """Lengthscales in the units of X: (D,), or (W, D) for W functions in the first layer.
 
         With a feature extractor they are those of its features.
         """
         model = self._fitted_model()
-        lengthscale: Array = model.stack.top.kernel.lengthscale.detach().cpu().numpy()
+        lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
         if self.feature_extractor is None:
             lengthscale = lengthscale * model.x_scale.unit
         return self._squeeze(lengthscale)
@@ -77,6 +77,7 @@ class GPRegressor(TrainedRegressor):
         return self.model_
 
     def _squeeze(self, values: Array) -> Array:
+        """Without the axis of the first layer's functions where there is only one by design."""
         return values if self._output_shape else values[0]
 
     def _features(self, setup: Setup) -> tuple[torch.nn.Module | None, torch.Tensor]:
@@ -102,7 +103,7 @@ class InducingRegressor(GPRegressor):
 
     @property
     def inducing_points_(self) -> Array:
-        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W latent functions.
+        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W functions in the first layer.
 
         With a feature extractor they are points among its features.
         """

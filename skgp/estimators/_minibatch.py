@@ -17,7 +17,6 @@ from skgp.estimators._validation import check_rows, check_same_outputs
 
 _AUTO_EPOCHS = 100  # max_iter="auto": fewer for a long table, more for a short one
 _MIN_AUTO_EPOCHS = 3
-_MAX_AUTO_STEPS = 10_000
 _MIN_AUTO_STEPS = 500
 
 
@@ -27,6 +26,8 @@ class MinibatchRegressor(TrainedRegressor):
     # Parameters that every family stores in its constructor.
     batch_size: int
     learning_rate_init: float
+
+    _max_auto_steps: ClassVar[int] = 10_000
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **TrainedRegressor._parameter_constraints,
@@ -100,7 +101,7 @@ class MinibatchRegressor(TrainedRegressor):
         max_iter = self.max_iter
         if max_iter == "auto":
             n_batches = max(1, round(n / self.batch_size))
-            epochs = min(max(_MAX_AUTO_STEPS // n_batches, _MIN_AUTO_EPOCHS), _AUTO_EPOCHS)
+            epochs = min(max(self._max_auto_steps // n_batches, _MIN_AUTO_EPOCHS), _AUTO_EPOCHS)
             max_iter = max(epochs, math.ceil(_MIN_AUTO_STEPS / n_batches))
         return Plan(
             max_iter=int(max_iter),

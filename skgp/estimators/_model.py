@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.likelihoods import Gaussian, Predictive
-from skgp.core.nodes import Nodes, trivial
+from skgp.core.nodes import NodeRule, Trivial
 from skgp.core.objectives import PREDICTIVE, Batch, Objective, loss
 from skgp.core.stack import GPStack
 from skgp.estimators._table import Scale, Table
@@ -56,26 +56,26 @@ class Model(nn.Module, ABC):
 
 
 class GPModel(Model):
-    """Stack and likelihood.
+    """Stack, likelihood and the rule that places the nodes of the hidden layers.
 
     Parameters
     ----------
     stack : GPStack
     likelihood : Gaussian
+    nodes : NodeRule, optional
+        For a stack with hidden layers.
     """
 
-    def __init__(self, stack: GPStack, likelihood: Gaussian) -> None:
+    def __init__(self, stack: GPStack, likelihood: Gaussian, nodes: NodeRule | None = None) -> None:
         super().__init__()
         self.stack = stack
         self.likelihood = likelihood
+        self.nodes = Trivial() if nodes is None else nodes
 
     @property
     def log_weights(self) -> Tensor:
-        return self.nodes().log_omega
-
-    def nodes(self) -> Nodes:
-        """Nodes of the hidden layers."""
-        return trivial(self.likelihood.noise_var)
+        log_omega: Tensor = self.nodes(1).log_omega
+        return log_omega
 
     def loss(
         self,
@@ -92,7 +92,7 @@ class GPModel(Model):
             objective,
             self.stack,
             self.likelihood,
-            self.nodes(),
+            self.nodes(len(batch.x)),
             batch,
             beta_reg=beta_reg,
             n_data=n_data,
@@ -100,16 +100,16 @@ class GPModel(Model):
         return value + weight_decay * half_squared_norm(self.stack.features)
 
     def predictor(self) -> Predictor:
-        factors, nodes = self.stack.factors(), self.nodes()
+        factors, nodes = self.stack.factors(), self.nodes(1)
         return lambda x: self.likelihood.predictive(self.stack(x, nodes, factors))
 
     def noiseless_predictor(self) -> Predictor:
         """As `predictor`, for the noiseless function."""
-        factors, nodes = self.stack.factors(), self.nodes()
+        factors, nodes = self.stack.factors(), self.nodes(1)
         return lambda x: self.likelihood.noiseless(self.stack(x, nodes, factors))
 
     def log_density(self) -> Callable[[Batch], Tensor]:
-        factors, nodes = self.stack.factors(), self.nodes()
+        factors, nodes = self.stack.factors(), self.nodes(1)
 
         def of_batch(batch: Batch) -> Tensor:
             latent = self.stack(batch.x, nodes, factors)

@@ -1,0 +1,140 @@
+"""Sigma points: deterministic nodes of the hidden layers, with learned places and weights."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skgp.core.nodes import NodeRule, Nodes
+
+
+class Quadrature(NodeRule):
+    """Abstract base: C = sum(widths) hidden functions, each with a value at every node.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Outputs W of each hidden layer.
+    """
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.widths = list(widths)
+
+    @abstractmethod
+    def points(self) -> Tensor:
+        """Nodes xi (Q, C)."""
+
+    @abstractmethod
+    def log_weights(self) -> Tensor:
+        """Log-weights (Q,)."""
+
+    def forward(self, n_rows: int) -> Nodes:
+        return Nodes(self.points().unsqueeze(1).split(self.widths, -1), self.log_weights())
+
+
+class Lined(Quadrature):
+    """QR3 (deep sigma point processes, Eqn 23): S nodes of C learned coordinates and a weight each.
+
+    A node keeps its index through all hidden layers. The coordinates start as standard normal
+    draws, the weights equal.
+
+    Parameters
+    ----------
+    widths : sequence of int
+    n_sites : int
+        Number S of nodes.
+    seed : int
+    """
+
+    def __init__(self, widths: Sequence[int], n_sites: int, seed: int) -> None:
+        super().__init__(widths)
+        generator = torch.Generator().manual_seed(seed)
+        shape = n_sites, sum(widths)
+        self.xi = nn.Parameter(torch.randn(shape, generator=generator, dtype=torch.float64))
+        self.logits = nn.Parameter(torch.zeros(n_sites, dtype=torch.float64))
+
+    def points(self) -> Tensor:
+        return self.xi
+
+    def log_weights(self) -> Tensor:
+        return self.logits.log_softmax(0)
+
+
+class Grid(Quadrature):
+    """Fixed Gauss-Hermite rule on the grid of S^C nodes (deep sigma point processes, Eqn 18).
+
+    Parameters
+    ----------
+    widths : sequence of int
+    n_sites : int
+        Number S of sites of each hidden function.
+    """
+
+    index: Tensor
+    sites: Tensor
+    logits: Tensor
+
+    def __init__(self, widths: Sequence[int], n_sites: int) -> None:
+        super().__init__(widths)
+        n_functions = sum(widths)
+        # Weight exp(-x^2 / 2), so the sites are those of a standard normal.
+        sites, weights = np.polynomial.hermite_e.hermegauss(n_sites)
+        index = np.stack(np.indices((n_sites,) * n_functions), -1).reshape(-1, n_functions)
+        logits = np.log(weights / weights.sum())[index].sum(-1)
+        self.register_buffer("index", torch.from_numpy(index))
+        self._set_sites(torch.from_numpy(sites))
+        self._set_logits(torch.from_numpy(logits))
+
+    def _set_sites(self, sites: Tensor) -> None:
+        self.register_buffer("sites", sites.unsqueeze(-1).repeat(1, sum(self.widths)))
+
+    def _set_logits(self, logits: Tensor) -> None:
+        self.register_buffer("logits", logits)
+
+    def points(self) -> Tensor:
+        return self._sites().gather(0, self.index)
+
+    def log_weights(self) -> Tensor:
+        return self.logits.log_softmax(0)
+
+    def _sites(self) -> Tensor:
+        """Sites (S, C) of each hidden function."""
+        return self.sites
+
+
+class LearnedGrid(Grid):
+    """QR1 (Eqn 22): the grid with learned sites of each function and learned joint weights.
+
+    It starts at the Gauss-Hermite rule.
+    """
+
+    def _set_sites(self, sites: Tensor) -> None:
+        self.sites = nn.Parameter(sites.unsqueeze(-1).repeat(1, sum(self.widths)))
+
+    def _set_logits(self, logits: Tensor) -> None:
+        self.logits = nn.Parameter(logits)
+
+
+class SymmetricGrid(LearnedGrid):
+    """QR2: QR1 with sites that are symmetric about zero, xi^(s) = -xi^(S + 1 - s)."""
+
+    def _sites(self) -> Tensor:
+        return 0.5 * (self.sites - self.sites.flip(0))
+
+
+GRIDS: Final[dict[str, type[Grid]]] = {
+    "gauss-hermite": Grid,
+    "qr1": LearnedGrid,
+    "qr2": SymmetricGrid,
+}
+
+
+def make_quadrature(name: str, widths: Sequence[int], n_sites: int, seed: int) -> Quadrature:
+    """Rule of a name: "qr3" or one of `GRIDS`."""
+    if name == "qr3":
+        return Lined(widths, n_sites, seed)
+    return GRIDS[name](widths, n_sites)

@@ -1,0 +1,137 @@
+"""What sparse and deep regressors share: the model's assembly, from rows to stack and likelihood."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from sklearn.utils._param_validation import Interval
+from torch import Tensor
+
+from skgp.core.initialisation import start_hyperparameters, start_posterior
+from skgp.core.kernels import Kernel, make_kernel
+from skgp.core.layers import Layer, SparseGP, SparseLayer
+from skgp.core.likelihoods import Gaussian
+from skgp.core.nodes import NodeRule, Trivial
+from skgp.core.objectives import Objective
+from skgp.core.optimizers import Adam, Optimizer
+from skgp.core.stack import FEEDFORWARD, Connection, GPStack
+from skgp.core.training import Candidate
+from skgp.core.variational import Covariance, make_posterior
+from skgp.estimators._gp_regressor import INITIAL_NOISE, InducingRegressor, each_gp
+from skgp.estimators._minibatch import MinibatchRegressor
+from skgp.estimators._model import GPModel
+from skgp.estimators._setup import Setup
+
+INITIAL_VAR = 0.1  # of q(v)
+
+
+class Hidden(NamedTuple):
+    """Hidden layers of a stack, and what the top layer sees of the setup's rows.
+
+    Attributes
+    ----------
+    layers : sequence of Layer
+    connections : sequence of Connection
+        Of the hidden layers, then of the top layer.
+    nodes : NodeRule
+    h : Tensor of shape (n, F)
+        Inputs of the top layer's kernel at the initial parameters.
+    """
+
+    layers: Sequence[Layer]
+    connections: Sequence[Connection]
+    nodes: NodeRule
+    h: Tensor
+
+
+class StackRegressor(MinibatchRegressor, InducingRegressor):
+    """Abstract base: a family adds its objective and, if need be, hidden layers or another top."""
+
+    # Parameters that every family stores in its constructor.
+    covariance: Any
+    beta_reg: float
+    n_latents: int | None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **InducingRegressor._parameter_constraints,
+        **MinibatchRegressor._parameter_constraints,
+        "beta_reg": [Interval(Real, 0, None, closed="left")],
+        "n_latents": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    @abstractmethod
+    def _objective(self) -> Objective:
+        """What the model is trained for."""
+
+    def _build(self, setup: Setup) -> GPModel:
+        n_outputs = setup.Y.shape[1]
+        n_latents = n_outputs if self.n_latents is None else self.n_latents
+        if n_latents > n_outputs:
+            raise ValueError(
+                f"n_latents={n_latents} exceeds the number of outputs, {n_outputs}: lower it"
+            )
+        observed = ~setup.Y.isnan()
+        filled = setup.Y.nan_to_num()  # scaled targets: zero is the mean
+        mixing, latent = None, filled.mT
+        if n_outputs > 1:
+            mixing = _principal_mixing(filled, n_latents)
+            latent = (filled @ torch.linalg.pinv(mixing)).mT
+        features, x = self._features(setup)
+        hidden = self._hidden(setup, x)
+        h = hidden.h
+        kernel = make_kernel(self.kernel, len(latent), h.shape[1], setup.lengthscale(h))
+        layer = self._layer(kernel, setup, h).double()
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
+
+        rows = h, latent, setup.weight * observed.any(-1)
+        noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
+        n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
+        start_posterior(layer, *rows, noise_var, n_observed)
+        likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
+        stack = GPStack([*hidden.layers, layer], features, hidden.connections)
+        return GPModel(stack, likelihood, hidden.nodes)
+
+    def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
+        """Hidden layers between the features x (n, F) and the top layer: none by default."""
+        return Hidden([], [FEEDFORWARD], Trivial(), x)
+
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
+        """The top layer with its initial inducing inputs among the features (n, F)."""
+        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
+        posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
+        return SparseGP(kernel, Z, posterior, self.jitter)
+
+    def _covariance(self) -> Covariance:
+        """Parametrisation of q(u)."""
+        covariance: Covariance = self.covariance
+        return covariance
+
+    def _candidate(self, model: GPModel, n_data: float) -> Candidate[GPModel]:
+        objective = self._objective()
+
+        def loss(batch: Any) -> Tensor:
+            return model.loss(
+                batch,
+                objective,
+                beta_reg=self.beta_reg,
+                weight_decay=self.weight_decay,
+                n_data=n_data,
+            )
+
+        return Candidate(model, loss, self._make_optimizer(model, n_data))
+
+    def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
+        trained = [p for p in model.parameters() if p.requires_grad]
+        return Adam(trained, self.learning_rate_init)
+
+
+def _principal_mixing(Y: Tensor, n_latents: int) -> Tensor:
+    """Initial mixing matrix (W, P): the leading principal directions, scaled by their deviations.
+
+    Latent functions of unit variance then reproduce the outputs' covariance.
+    """
+    eigenvalues, directions = torch.linalg.eigh(Y.mT @ Y / len(Y))
+    deviations = eigenvalues[-n_latents:].clamp_min(1e-6).sqrt()
+    return (directions[:, -n_latents:] * deviations).mT.flip(0)
