@@ -143,7 +143,8 @@ def start_slope(x: Tensor, n_outputs: int, seed: int) -> Tensor:
     n_inputs = x.shape[1]
     if n_outputs == n_inputs:
         return torch.eye(n_inputs, dtype=x.dtype)
-    directions = torch.linalg.eigh(torch.cov(x.mT)).eigenvectors.flip(-1)[:, :n_outputs]
+    centred = x - x.mean(0)
+    directions = torch.linalg.eigh(centred.mT @ centred).eigenvectors.flip(-1)[:, :n_outputs]
     generator = torch.Generator().manual_seed(seed)
     shape = n_inputs, n_outputs - directions.shape[1]
     further = torch.randn(shape, generator=generator, dtype=x.dtype)

@@ -76,7 +76,9 @@ class Sampled(NodeRule):
         self.widths = list(widths)
         self.n_samples = n_samples
         self.seed = seed
-        sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
+        sobol = torch.quasirandom.SobolEngine(  # type: ignore[no-untyped-call]
+            sum(widths), scramble=True, seed=seed
+        )
         uniform = sobol.draw(n_fixed, dtype=torch.float64)
         tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
         self.register_buffer("fixed", torch.special.ndtri(uniform.clamp(tail, 1.0 - tail)))
@@ -84,7 +86,7 @@ class Sampled(NodeRule):
 
     def forward(self, n_rows: int) -> Nodes:
         xi = self._draw(n_rows) if self.training else self.fixed.unsqueeze(1)
-        return Nodes(xi.split(self.widths, -1), equal_log_weights(xi))
+        return Nodes(torch.split_with_sizes(xi, self.widths, -1), equal_log_weights(xi))
 
     def _draw(self, n_rows: int) -> Tensor:
         generator = torch.Generator().manual_seed((self.seed << 24) + int(self.step))

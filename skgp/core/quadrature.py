@@ -33,7 +33,8 @@ class Quadrature(NodeRule):
         """Log-weights (Q,)."""
 
     def forward(self, n_rows: int) -> Nodes:
-        return Nodes(self.points().unsqueeze(1).split(self.widths, -1), self.log_weights())
+        xi = self.points().unsqueeze(1)
+        return Nodes(torch.split_with_sizes(xi, self.widths, -1), self.log_weights())
 
 
 class Lined(Quadrature):
@@ -83,7 +84,7 @@ class Grid(Quadrature):
         n_functions = sum(widths)
         # Weight exp(-x^2 / 2), so the sites are those of a standard normal.
         sites, weights = np.polynomial.hermite_e.hermegauss(n_sites)
-        index = np.stack(np.indices((n_sites,) * n_functions), -1).reshape(-1, n_functions)
+        index = np.indices((n_sites,) * n_functions).reshape(n_functions, -1).T.copy()
         logits = np.log(weights / weights.sum())[index].sum(-1)
         self.register_buffer("index", torch.from_numpy(index))
         self._set_sites(torch.from_numpy(sites))

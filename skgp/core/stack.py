@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from skgp.core.layers import Latent, Layer
 from skgp.core.nodes import Nodes
 
-
 Source = Literal["below", "inputs", "both"]
 
 

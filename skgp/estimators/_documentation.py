@@ -34,8 +34,8 @@ SHARED: Final[dict[str, str]] = {
         """,
     "minibatch": """\
         max_iter : int or "auto", default="auto"
-            Epochs. "auto": 100, but no more than make $auto_steps steps (and at least 3), and enough
-            for 500 steps.
+            Epochs. "auto": 100, but no more than make $auto_steps steps (and at least 3), and
+            enough for 500 steps.
         batch_size : int, default=1000
             Rows per step. A table of no more rows is trained as a whole, without random order.
         learning_rate_init : float, default=$rate
@@ -94,7 +94,8 @@ SHARED: Final[dict[str, str]] = {
         """,
     "inducing_points": """\
         inducing_points_ : array (M, D) or (W, M, D)
-            Of the first layer, in the units of X; among the features if there is a feature extractor.
+            Of the first layer, in the units of X; among the features if there is a feature
+            extractor.
         """,
     "running": """\
         warm_start : bool, default=False

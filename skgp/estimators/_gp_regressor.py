@@ -60,7 +60,7 @@ class GPRegressor(TrainedRegressor):
 
     @property
     def lengthscales_(self) -> Array:
-        """Lengthscales in the units of X: (D,), or (W, D) for W functions in the first layer.
+        """Lengthscales of the first layer, (D,) or (W, D) for W functions, in units of X.
 
         With a feature extractor they are those of its features.
         """
@@ -103,7 +103,7 @@ class InducingRegressor(GPRegressor):
 
     @property
     def inducing_points_(self) -> Array:
-        """Inducing inputs in the units of X: (M, D), or (W, M, D) for W functions in the first layer.
+        """Inducing inputs of the first layer, (M, D) or (W, M, D) for W functions, in units of X.
 
         With a feature extractor they are points among its features.
         """

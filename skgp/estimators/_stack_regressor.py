@@ -1,4 +1,4 @@
-"""What sparse and deep regressors share: the model's assembly, from rows to stack and likelihood."""
+"""What sparse and deep regressors share: assembly of the model, its loss and its optimiser."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
