@@ -9,7 +9,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import gpytorch
 import torch
@@ -18,40 +18,55 @@ from torch import Tensor, nn
 GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
 KernelLike: TypeAlias = "str | GPyTorchBase"
 
-# A profile maps squared scaled distances r2 (overwritten) to k(r2) and dk/dr2.
-Profile = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+class Profile(NamedTuple):
+    """A stationary kernel k(r2) of the squared scaled distance.
+
+    Attributes
+    ----------
+    scale : float
+        `evaluate` takes scale * r2: the factor costs nothing where distances are computed.
+    evaluate : callable (scale * r2, overwritten) -> (k, h)
+        The kernel and a tensor in proportion to its slope.
+    slope : float
+        dk/dr2 = slope * h.
+    """
+
+    scale: float
+    evaluate: Callable[[Tensor], tuple[Tensor, Tensor]]
+    slope: float
 
 
-def _rbf(r2: Tensor) -> tuple[Tensor, Tensor]:
-    k = r2.mul_(-0.5).exp_()
-    return k, k * -0.5
+def _rbf(t: Tensor) -> tuple[Tensor, Tensor]:
+    k = t.neg_().exp_()
+    return k, k
 
 
-def _matern12(r2: Tensor) -> tuple[Tensor, Tensor]:
+def _matern12(t: Tensor) -> tuple[Tensor, Tensor]:
     # dk/dr2 = -exp(-r) / 2r has a pole where points coincide: the floor on r keeps it finite.
-    r = r2.sqrt_()
-    k = torch.exp(-r)
-    return k, (k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))).mul_(-0.5)
+    r = t.sqrt_()
+    k = r.neg().exp_()
+    return k, k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))
 
 
-def _matern32(r2: Tensor) -> tuple[Tensor, Tensor]:
-    s = r2.mul_(3.0).sqrt_()
-    e = torch.exp(-s)
-    return s.add_(1.0).mul_(e), e.mul_(-1.5)
+def _matern32(t: Tensor) -> tuple[Tensor, Tensor]:
+    s = t.sqrt_()
+    e = s.neg().exp_()
+    return s.add_(1.0).mul_(e), e
 
 
-def _matern52(r2: Tensor) -> tuple[Tensor, Tensor]:
-    s = r2.mul_(5.0).sqrt_()
-    e = torch.exp(-s)
-    g = (s + 1.0).mul_(e)
-    return s.pow_(2).mul_(1.0 / 3.0).mul_(e).add_(g), g.mul_(-5.0 / 6.0)
+def _matern52(t: Tensor) -> tuple[Tensor, Tensor]:
+    s = t.sqrt_()
+    e = s.neg().exp_()
+    h = (s + 1.0).mul_(e)
+    return torch.addcmul(h, s.square_(), e, value=1.0 / 3.0), h
 
 
 PROFILES: Final[dict[str, Profile]] = {
-    "rbf": _rbf,
-    "matern12": _matern12,
-    "matern32": _matern32,
-    "matern52": _matern52,
+    "rbf": Profile(0.5, _rbf, -0.5),
+    "matern12": Profile(1.0, _matern12, -0.5),
+    "matern32": Profile(3.0, _matern32, -1.5),
+    "matern52": Profile(5.0, _matern52, -5.0 / 6.0),
 }
 
 
@@ -60,17 +75,17 @@ class _CrossCovariance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, x: Tensor, profile: Profile) -> Tensor:
-        k, slope = profile(_squared_distance(z, x))
-        ctx.save_for_backward(z, x, slope)
+        k, h = profile.evaluate(_squared_distance(z, x, profile.scale))
+        ctx.save_for_backward(z, x, h)
+        ctx.slope = profile.slope
         return k
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
-        z, x, slope = ctx.saved_tensors
-        w = grads[0] * slope  # dloss/dr2, and dr2/dz = 2 (z - x)
-        dz = (w.sum(-1, keepdim=True) * z - w @ x).mul_(2.0)
-        dx = (w.sum(-2).unsqueeze(-1) * x - w.mT @ z).mul_(2.0)
-        return dz, dx, None
+        z, x, h = ctx.saved_tensors
+        w = grads[0] * h  # dloss/dr2 = slope w, and dr2/dz = 2 (z - x)
+        factor = 2.0 * ctx.slope
+        return _pulled(w, z, x, factor), _pulled(w.mT, x, z, factor), None
 
 
 class _Covariance(torch.autograd.Function):
@@ -78,28 +93,40 @@ class _Covariance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, profile: Profile) -> Tensor:
-        r2 = _squared_distance(z, z)
-        r2.diagonal(dim1=-2, dim2=-1).zero_()
-        k, slope = profile(r2)
-        ctx.save_for_backward(z, slope)
+        t = _squared_distance(z, z, profile.scale)
+        t.diagonal(dim1=-2, dim2=-1).zero_()
+        k, h = profile.evaluate(t)
+        ctx.save_for_backward(z, h)
+        ctx.slope = profile.slope
         return k
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
-        z, slope = ctx.saved_tensors
-        w = grads[0] * slope
+        z, h = ctx.saved_tensors
+        w = grads[0] * h
         w = w + w.mT
         w.diagonal(dim1=-2, dim2=-1).zero_()
-        return (w.sum(-1, keepdim=True) * z - w @ z).mul_(2.0), None
+        return _pulled(w, z, z, 2.0 * ctx.slope), None
 
 
-def _squared_distance(z: Tensor, x: Tensor) -> Tensor:
-    # |z - x|^2 by one product; moving the origin to the middle of z limits cancellation.
+def _squared_distance(z: Tensor, x: Tensor, scale: float) -> Tensor:
+    # scale |z - x|^2 = [-2 z, 1, |z|^2] [x, |x|^2, 1]^T: one product and no further pass over it.
+    # Moving the origin to the middle of z limits cancellation.
     centre = z.mean(-2, keepdim=True)
     z, x = z - centre, x - centre
     zz = z.square().sum(-1, keepdim=True)
-    xx = x.square().sum(-1).unsqueeze(-2)
-    return torch.matmul(z, x.mT).mul_(-2.0).add_(zz).add_(xx).clamp_(min=0.0)
+    xx = x.square().sum(-1, keepdim=True)
+    left = torch.cat([-2.0 * z, torch.ones_like(zz), zz], -1).mul_(scale)
+    right = torch.cat([x, xx, torch.ones_like(xx)], -1)
+    return torch.matmul(left, right.mT).clamp_(min=0.0)
+
+
+def _pulled(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Tensor:
+    """factor * sum_n w_mn (z_m - x_n), with the sum of w from the same product."""
+    # Contiguous as (D + 1, N): a narrow product is several times slower the other way round.
+    right = torch.cat([x.mT, torch.ones_like(x[..., :1]).mT], -2)
+    sums = (right @ w.mT).mT
+    return (sums[..., -1:] * z - sums[..., :-1]).mul_(factor)
 
 
 class Kernel(nn.Module, ABC):

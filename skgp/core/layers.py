@@ -1,5 +1,6 @@
 """Sparse GP layers: from inputs to the moments of W latent functions."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
@@ -7,8 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels import Kernel
-from skgp.core.linalg import inverse_cholesky, whitened_weights
+from skgp.core.linalg import (
+    inverse_cholesky,
+    lower_outer,
+    lower_product,
+    upper_product,
+    whitened_weights,
+)
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, Posterior
+
+_CHUNK = 1024  # inputs times GPs whose kernel blocks are held in the cache
+_MIN_CHUNK = 256
 
 
 class Latent(NamedTuple):
@@ -130,6 +140,20 @@ class SparseLayer(Layer):
         """Inducing inputs (W, M_mean, D) that carry the mean."""
 
     @abstractmethod
+    def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        """`unit_moments` of a chunk of inputs."""
+
+    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        # Blocks of size M x chunk stay in the cache, and their memory is used again and again.
+        size = max(_MIN_CHUNK, _CHUNK // len(self.Z))
+        parts = x.tensor_split(math.ceil(len(x) / size))
+        chunks = [self.chunk_moments(part, factors) for part in parts]
+        if len(chunks) == 1:
+            return chunks[0]
+        mean, explained, q = (torch.cat(of_chunks, -1) for of_chunks in zip(*chunks, strict=True))
+        return mean, explained, q
+
+    @abstractmethod
     def start(self, information: Tensor, precision: Tensor) -> None:
         """Take the q(v) closest to N(H^-1 b, H^-1), v whitened on `mean_inputs`.
 
@@ -167,7 +191,7 @@ class SparseGP(SparseLayer):
         q_mu, q_sqrt = self.posterior.moments()
         return Factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
-    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+    def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         return _project(self.kernel.Kuf(self.Z, x), factors)
 
     def kl(self, factors: Factors) -> Tensor:
@@ -179,7 +203,7 @@ class TwoBasisGP(SparseLayer):
 
     Z_mean: nn.Parameter  # inducing inputs (W, M_mean, D) of the mean
 
-    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+    def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         assert factors.weights is not None
         further = factors.weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
         mean, explained, q = _project(self.kernel.Kuf(self.Z, x), factors)
@@ -320,7 +344,7 @@ class _DiagonalProjection(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:
-        A = L_inv @ Kuf
+        A = lower_product(L_inv, Kuf)
         rows = torch.stack([torch.ones_like(s), s], -2) @ A.square()  # (W, 2, N)
         mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
         ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
@@ -331,11 +355,12 @@ class _DiagonalProjection(torch.autograd.Function):
         Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
         d_mean, d_explained, d_q = grads
         # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
-        slope = torch.addcmul(d_explained.unsqueeze(-2), s.unsqueeze(-1), d_q.unsqueeze(-2))
-        dA = slope.mul_(A).mul_(2.0).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
+        d_explained, twice = 2.0 * d_explained.unsqueeze(-2), 2.0 * s.unsqueeze(-1)
+        slope = torch.addcmul(d_explained, twice, d_q.unsqueeze(-2))
+        dA = slope.mul_(A).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
         ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
         d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return L_inv.mT @ dA, (dA @ Kuf.mT).tril_(), ds, d_mu
+        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu
 
 
 class _FullProjection(torch.autograd.Function):
@@ -343,7 +368,7 @@ class _FullProjection(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor) -> Any:
-        A = L_inv @ Kuf
+        A = lower_product(L_inv, Kuf)
         SA = S @ A
         mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
         ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
@@ -357,6 +382,7 @@ class _FullProjection(torch.autograd.Function):
         dA = A * d_explained.unsqueeze(-2)
         dA.addcmul_(SA, d_q.unsqueeze(-2)).mul_(2.0)
         dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        dS = (A * d_q.unsqueeze(-2)) @ A.mT
+        lower = lower_outer(A * d_q.unsqueeze(-2), A)
+        dS = lower + lower.tril(-1).mT
         d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return L_inv.mT @ dA, (dA @ Kuf.mT).tril_(), dS, d_mu
+        return upper_product(L_inv, dA), lower_outer(dA, Kuf), dS, d_mu

@@ -6,6 +6,7 @@ through Cholesky, inverse and product takes most of the time of a one-layer step
 """
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from skgp.exceptions import NotPositiveDefiniteError
 
 LOG_2PI = math.log(2.0 * math.pi)
 _JITTER_STEPS = 5  # ladder: jitter, 10 jitter, ..., 10^4 jitter
+_BLOCK = 100  # rows of a triangular matrix that are multiplied at a time
 
 
 def cholesky(K: Tensor, jitter: float) -> Tensor:
@@ -200,6 +202,41 @@ class _LogDetAndQuadratic(torch.autograd.Function):
         dK.sub_((d_quadratic * a).unsqueeze(-1) * a.unsqueeze(-2))
         dr = (2.0 * d_quadratic * a).to(ctx.dtype)
         return _through_jitter(dK, ctx.jitter).to(ctx.dtype), dr, None
+
+
+def lower_product(L: Tensor, K: Tensor) -> Tensor:
+    """L K for a lower triangular L (W, M, M) and K (W, M, N): two thirds of the operations.
+
+    Torch has no product with a triangular matrix. By blocks of rows, whose zeros are left out, it
+    takes less time than the full product, and much less than a triangular solve.
+    """
+    out = torch.empty_like(K)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:end, :end], K[:, :end], out=out[:, start:end])
+    return out
+
+
+def upper_product(L: Tensor, K: Tensor) -> Tensor:
+    """L^T K for a lower triangular L, as `lower_product`."""
+    out = torch.empty_like(K)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:, start:end].mT, K[:, start:], out=out[:, start:end])
+    return out
+
+
+def lower_outer(A: Tensor, K: Tensor) -> Tensor:
+    """Lower triangle of A K^T for A, K (W, M, N): the gradient in L of `lower_product`."""
+    out = A.new_zeros(len(A), A.shape[1], K.shape[1])
+    for start, end in _blocks(out):
+        torch.bmm(A[:, start:end], K[:, :end].mT, out=out[:, start:end, :end])
+    return out.tril_()
+
+
+def _blocks(L: Tensor) -> list[tuple[int, int]]:
+    size = L.shape[-1]
+    n_blocks = max(1, round(size / _BLOCK))
+    bounds = [size * i // n_blocks for i in range(n_blocks + 1)]
+    return list(pairwise(bounds))
 
 
 def log_mean_exp(values: Tensor, dim: int) -> Tensor:
