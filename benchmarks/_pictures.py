@@ -24,7 +24,7 @@ def draw(table: Table, results: list[dict[str, Any]], folder: Path, name: str) -
         return
     for metric in ("NLL", "CRPS", "RMSE"):
         display = ModelComparisonDisplay.from_results(rows, metric=metric)
-        display.figure_.savefig(folder / f"{name}-{metric.lower()}.png", dpi=100)
+        _save(display.figure_, folder / f"{name}-{metric.lower()}.png")
     fractions = {
         method: [
             row["noise_fraction"]
@@ -34,8 +34,7 @@ def draw(table: Table, results: list[dict[str, Any]], folder: Path, name: str) -
         for method in methods
     }
     fractions = {method: values for method, values in fractions.items() if values}
-    display = NoiseFractionDisplay(fractions).plot()
-    display.figure_.savefig(folder / f"{name}-noise.png", dpi=100)
+    _save(NoiseFractionDisplay(fractions).plot().figure_, folder / f"{name}-noise.png")
 
 
 def draw_weights(results: list[dict[str, Any]], folder: Path, name: str) -> None:
@@ -48,5 +47,11 @@ def draw_weights(results: list[dict[str, Any]], folder: Path, name: str) -> None
     ax.hist(np.concatenate(fits), bins=40, range=(0, 1), color="C0")
     ax.axvline(1 / N_NODES, color="k", linestyle=":", label="equal weights")
     ax.set(xlabel="quadrature weight", ylabel=f"count, {len(fits)} fits", yscale="log")
+    ax.set_ylim(bottom=0.5)
     ax.legend()
-    figure.savefig(folder / f"{name}-weights.png", dpi=100)
+    _save(figure, folder / f"{name}-weights.png")
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, dpi=100)
+    plt.close(figure)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from benchmarks import speed, tables
+from benchmarks._pictures import draw_weights
 from benchmarks._protocol import (
     HERE,
     fits_of,
@@ -137,3 +138,10 @@ def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, cap
     assert ("quadrature_weights" in "".join(lines)) == (name == "dspp2020")
     tables.main()
     assert (tmp_path / f"{name}.jsonl").read_text().splitlines() == lines
+
+
+def test_the_weights_of_fits_with_ten_nodes_are_drawn(tmp_path):
+    rows = [{"quadrature_weights": [1 / n] * n} for n in (10, 10, 27)]
+    draw_weights([{}, rows[-1]], tmp_path, "none")
+    draw_weights([{}, *rows], tmp_path, "some")
+    assert [path.name for path in tmp_path.iterdir()] == ["some-weights.png"]
