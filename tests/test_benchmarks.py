@@ -19,14 +19,33 @@ from benchmarks._protocol import tables as tables_of
 from benchmarks._render import average_ranks, chosen
 
 
-def test_the_speed_of_every_model_is_measured(monkeypatch, capsys):
-    monkeypatch.setattr(speed, "B", 40)
-    monkeypatch.setattr(speed, "M", 10)
-    monkeypatch.setattr(speed, "N_PREDICT", 50)
-    speed.compare(n_features=2, repeats=1)
+@pytest.fixture
+def small_speed(monkeypatch):
+    """The speed program at sizes that take no time."""
+    sizes = {"n_sites": (2, 3), "batch_size": (40, 80), "n_layers": (2, 3)}
+    small = {"B": 40, "M": 10, "SITES": 3, "N_PREDICT": 50, "N_PREDICT_DEEP": 50, "B_MEMORY": 60}
+    for name, value in {**small, "SIZES": sizes}.items():
+        monkeypatch.setattr(speed, name, value)
+    return speed
+
+
+def test_the_speed_of_every_model_is_measured(small_speed, capsys):
+    cases = [*small_speed.flat_cases(), *small_speed.deep_cases()]
+    small_speed.compare(cases, n_features=2, repeats=1)
     printed = capsys.readouterr().out
-    assert all(case.name in printed for case in speed.cases())
+    assert all(case.name in printed for case in cases)
     assert "nan" not in printed
+
+
+def test_cost_and_memory_of_a_deep_step_are_measured(small_speed, capsys):
+    small_speed.scaling(n_features=2, repeats=1)
+    small_speed.memory_of_step()
+    printed = capsys.readouterr().out
+    for name, sizes in small_speed.SIZES.items():
+        assert all(f"{name} = {size}" in printed for size in sizes)
+    assert "B = 60, S = 3, M = 10: peak" in printed
+    # Three functions of the first layer and then, at each of five nodes, three and one.
+    assert small_speed.passes(n_sites=5, batch_size=2, n_layers=3) == 2 * (3 + 5 * (3 + 1))
 
 
 def test_average_ranks_of_the_committed_results():
