@@ -43,7 +43,7 @@ def chosen(table: Table, results: list[Row]) -> list[Row]:
 
 
 def score(row: Row, metric: str) -> float:
-    """A score of a fit; the papers print the log likelihood, too, and name two means of an RMSE."""
+    """A score of a fit; LL is minus the NLL, and our RMSE of several outputs is their mean."""
     if metric == "LL":
         return -float(row["NLL"])
     return float(row["RMSE" if metric == "MRMSE" else metric])

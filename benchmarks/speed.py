@@ -37,7 +37,7 @@ from skgp.core.objectives import Batch
 
 B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models
-N_PREDICT, N_PREDICT_DEEP = 100_000, 20_000
+N_PREDICT, N_PREDICT_DEEP = 100_000, 10_000
 B_MEMORY = 10_000
 CHUNK = 2048
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
@@ -120,10 +120,10 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def alternate(
-    ours: Callable[[], object], peer: Callable[[], object], repeats: int
+    ours: Callable[[], object], peer: Callable[[], object], repeats: int, n_warm: int = 3
 ) -> tuple[float, float, float]:
     """Medians of both times and of their ratio peer / ours, from calls made in turn."""
-    for _ in range(3):
+    for _ in range(n_warm):
         ours(), peer()
     pairs = [(seconds(ours), seconds(peer)) for _ in range(repeats)]
     a, b = zip(*pairs, strict=True)
@@ -199,6 +199,7 @@ def compare(cases: list[Case], n_features: int, repeats: int) -> None:
             predict,
             partial(peer.predict, torch.from_numpy(X_new).float(), CHUNK),
             max(3, repeats // 8),
+            n_warm=1,
         )
         ours.model.double()
         exact = statistics.median(seconds(predict) for _ in range(3))
@@ -211,8 +212,7 @@ def compare(cases: list[Case], n_features: int, repeats: int) -> None:
 def scaling(n_features: int, repeats: int) -> None:
     """Print what a step of a deep sigma point process costs as one of its sizes grows.
 
-    Beside the measured ratio to the first row stand that of the sizes and that of the passes of a
-    row through a GP, S + W at two layers, times the rows.
+    Beside the measured ratio to the first row stand that of the sizes and that of the `passes`.
     """
     print(f"\nstep of DSPPRegressor: B = {B}, M = {M}, D = {n_features}, S = {SITES}, W = {WIDTH}")
     print(f"{'':18}{'ms':>8}{'ratio':>8}{'of sizes':>10}{'of passes':>10}")

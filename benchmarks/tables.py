@@ -131,6 +131,8 @@ def main() -> None:
     if arguments.max_rows is not None:
         name += f"-{arguments.max_rows}"  # other rows, other results
     asked = asked_tables(protocol, arguments)
+    if not asked:
+        parser.error(f"--tables are {[table.get('name') for table in tables(protocol)]}")
     file = RESULTS / f"{name}.jsonl"
     if not arguments.show:
         if arguments.data is None:
