@@ -1,8 +1,12 @@
 """GPyTorch's own implementation of the models that skgp is timed against."""
 
+from abc import ABC, abstractmethod
+
 import gpytorch
 import torch
 from gpytorch import variational
+from gpytorch.models import deep_gps
+from gpytorch.models.deep_gps.dspp import DSPP, DSPPLayer
 from torch import Tensor
 
 
@@ -37,30 +41,99 @@ class PeerGP(gpytorch.models.ApproximateGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-class PeerStep:
-    """One training step of a `PeerGP`.
+class Hidden:
+    """What the layers of a deep model share: Matern 5/2 with ARD, a linear mean below the top.
+
+    Parameters
+    ----------
+    Z : Tensor of shape (M, D)
+    covariance : {"full", "diagonal"}
+    width : int, optional
+        Functions of the layer; the top layer has one, and no dimension for it.
+    **nodes
+        Further arguments of the layer.
+    """
+
+    def __init__(self, Z: Tensor, covariance: str, width: int | None, **nodes: int) -> None:
+        n_inducing, n_features = Z.shape
+        batch = torch.Size([] if width is None else [width])
+        family = {
+            "full": variational.CholeskyVariationalDistribution,
+            "diagonal": variational.MeanFieldVariationalDistribution,
+        }[covariance]
+        distribution = family(n_inducing, batch_shape=batch)
+        Z = Z.expand(*batch, n_inducing, n_features).clone()
+        strategy = variational.VariationalStrategy(self, Z, distribution)
+        super().__init__(strategy, n_features, width, **nodes)
+        self.mean_module = (
+            gpytorch.means.ConstantMean()
+            if width is None
+            else gpytorch.means.LinearMean(n_features, batch_shape=batch)
+        )
+        self.covar_module = gpytorch.kernels.ScaleKernel(
+            gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=n_features, batch_shape=batch),
+            batch_shape=batch,
+        )
+
+    def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+class DGPLayer(Hidden, deep_gps.DeepGPLayer):
+    """Layer of a `PeerDGP`."""
+
+
+class SigmaPointLayer(Hidden, DSPPLayer):
+    """Layer of a `PeerDSPP`."""
+
+
+class PeerDGP(deep_gps.DeepGP):
+    """Deep GP of two layers."""
+
+    def __init__(self, Z: Tensor, width: int) -> None:
+        super().__init__()
+        self.hidden = DGPLayer(Z, "full", width)
+        self.top = DGPLayer(torch.randn(len(Z), width), "full", None)
+
+    def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return self.top(self.hidden(x))
+
+
+class PeerDSPP(DSPP):
+    """Deep sigma point process of two layers; its rule is QR3."""
+
+    def __init__(self, Z: Tensor, width: int, n_sites: int) -> None:
+        super().__init__(n_sites)
+        top = torch.randn(len(Z), width)
+        self.hidden = SigmaPointLayer(Z, "diagonal", width, num_quad_sites=n_sites)
+        self.top = SigmaPointLayer(top, "diagonal", None, num_quad_sites=n_sites)
+
+    def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return self.top(self.hidden(x))
+
+
+class PeerStep(ABC):
+    """One training step of a model of GPyTorch.
 
     Parameters
     ----------
     x : Tensor of shape (B, D)
     y : Tensor of shape (B,)
-    Z : Tensor of shape (M, D)
-    covariance : str
-    predictive : bool
-        Train for the predictive density (PPGPR) instead of the ELBO (SVGP).
+    model : gpytorch.models.GP
     """
 
-    def __init__(self, x: Tensor, y: Tensor, Z: Tensor, covariance: str, predictive: bool) -> None:
+    def __init__(self, x: Tensor, y: Tensor, model: gpytorch.models.GP) -> None:
         self.x, self.y = x, y
-        self.model = PeerGP(Z, covariance)
+        self.model = model
         self.likelihood = gpytorch.likelihoods.GaussianLikelihood()
-        objective = (
-            gpytorch.mlls.PredictiveLogLikelihood if predictive else gpytorch.mlls.VariationalELBO
-        )
-        self.objective = objective(self.likelihood, self.model, num_data=10 * len(x))
+        self.objective = self._objective(10 * len(x))
         parameters = [*self.model.parameters(), *self.likelihood.parameters()]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         self.model.train()
+
+    @abstractmethod
+    def _objective(self, num_data: int) -> gpytorch.mlls.MarginalLogLikelihood:
+        """What the model is trained for."""
 
     def __call__(self) -> None:
         self.optimizer.zero_grad()
@@ -72,9 +145,68 @@ class PeerStep:
     def predict(self, x: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of y at x (N, D), in chunks of rows."""
         self.model.eval()
-        means, stds = [], []
-        for part in x.split(chunk):
-            dist = self.likelihood(self.model(part))
-            means.append(dist.mean)
-            stds.append(dist.stddev)
+        parts = [self._moments(self.likelihood(self.model(part))) for part in x.split(chunk)]
+        means, stds = zip(*parts, strict=True)
         return torch.cat(means), torch.cat(stds)
+
+    def _moments(self, dist: gpytorch.distributions.MultivariateNormal) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (B,) of a prediction."""
+        return dist.mean, dist.stddev
+
+
+class SparseStep(PeerStep):
+    """One training step of a `PeerGP`, for the ELBO (SVGP)."""
+
+    def _objective(self, num_data: int) -> gpytorch.mlls.MarginalLogLikelihood:
+        return gpytorch.mlls.VariationalELBO(self.likelihood, self.model, num_data)
+
+
+class PredictiveStep(PeerStep):
+    """One training step of a `PeerGP`, for the predictive density (PPGPR)."""
+
+    def _objective(self, num_data: int) -> gpytorch.mlls.MarginalLogLikelihood:
+        return gpytorch.mlls.PredictiveLogLikelihood(self.likelihood, self.model, num_data)
+
+
+class DGPStep(PeerStep):
+    """One training step of a `PeerDGP`, whose predictions have more samples than its steps."""
+
+    n_samples = 10
+    n_prediction_samples = 32
+
+    def _objective(self, num_data: int) -> gpytorch.mlls.MarginalLogLikelihood:
+        return gpytorch.mlls.DeepApproximateMLL(
+            gpytorch.mlls.VariationalELBO(self.likelihood, self.model, num_data)
+        )
+
+    def __call__(self) -> None:
+        with gpytorch.settings.num_likelihood_samples(self.n_samples):
+            super().__call__()
+
+    def predict(self, x: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+        with gpytorch.settings.num_likelihood_samples(self.n_prediction_samples):
+            return super().predict(x, chunk)
+
+    def _moments(self, dist: gpytorch.distributions.MultivariateNormal) -> tuple[Tensor, Tensor]:
+        return mixture_moments(torch.zeros(len(dist.mean)).softmax(0), dist)
+
+
+class DSPPStep(PeerStep):
+    """One training step of a `PeerDSPP`."""
+
+    def _objective(self, num_data: int) -> gpytorch.mlls.MarginalLogLikelihood:
+        return gpytorch.mlls.DeepPredictiveLogLikelihood(
+            self.likelihood, self.model, num_data, beta=0.05
+        )
+
+    def _moments(self, dist: gpytorch.distributions.MultivariateNormal) -> tuple[Tensor, Tensor]:
+        return mixture_moments(self.model.quad_weights.exp(), dist)
+
+
+def mixture_moments(
+    weights: Tensor, dist: gpytorch.distributions.MultivariateNormal
+) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation (B,) of a mixture with weights (Q,)."""
+    mean = weights @ dist.mean
+    var = weights @ (dist.variance + dist.mean.square()) - mean.square()
+    return mean, var.sqrt()

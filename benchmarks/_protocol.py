@@ -1,6 +1,11 @@
-"""A paper's protocol: which fits there are, and the rows of each."""
+"""A paper's protocol: its tables, which fits each has, and the rows of a fit.
+
+A protocol file has the keys of a table at its top level; each of its [[tables]], if it has any,
+replaces some of them. See benchmarks/protocols/README.md.
+"""
 
 import itertools
+import json
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,10 +14,11 @@ import numpy as np
 
 HERE = Path(__file__).parent
 Rows = tuple[np.ndarray, np.ndarray]
+Table = dict[str, Any]
 
 
 class Split(NamedTuple):
-    """Inputs and targets; y in units of the training rows' deviation."""
+    """Inputs and targets; y in units of the training rows' deviation unless units = "original"."""
 
     train: Rows
     test: Rows
@@ -26,39 +32,99 @@ class Fit(NamedTuple):
     method: str
     split: int
     params: dict[str, Any]
+    max_rows: int | None
 
 
-def load_protocol(name: str) -> dict[str, Any]:
+def load_protocol(name: str) -> Table:
     """The protocol file of a paper."""
     with open(HERE / "protocols" / f"{name}.toml", "rb") as file:
         return tomllib.load(file)
 
 
-def settings(protocol: dict[str, Any], method: str) -> list[dict[str, Any]]:
-    """Parameters of a method: one setting, or one for each point of the protocol's grid."""
-    grid = protocol.get("grid", {})
-    params = protocol["methods"][method]["params"]
+def tables(protocol: Table) -> list[Table]:
+    """The tables of a protocol, each with all its keys and with the methods it compares."""
+    return [
+        {**protocol, **table, "methods": _methods(protocol, table)}
+        for table in protocol.get("tables", [{}])
+    ]
+
+
+def _methods(protocol: Table, table: Table) -> dict[str, Any]:
+    """A table's methods: those it names, with what it says of them over what the protocol says."""
+    defined = protocol.get("methods", {})
+    methods = {}
+    for name, changes in table.get("methods", defined).items():
+        method = defined.get(name, {})
+        params = {**method.get("params", {}), **changes.get("params", {})}
+        methods[name] = {**method, **changes, "params": params}
+    return methods
+
+
+def settings(table: Table, method: str) -> list[dict[str, Any]]:
+    """Parameters of a method: one setting, or one for each point of the table's or its own grid."""
+    definition = table["methods"][method]
+    grid = {**table.get("grid", {}), **definition.get("grid", {})}
     points = itertools.product(*grid.values())
-    return [{**params, **dict(zip(grid, point, strict=True))} for point in points]
+    return [{**definition["params"], **dict(zip(grid, point, strict=True))} for point in points]
 
 
-def shown_methods(protocol: dict[str, Any]) -> list[str]:
+def fits_of(table: Table, n_splits: int | None = None) -> list[Fit]:
+    """Every fit of a table in the order of its methods, all first splits before the second ones."""
+    counts = {
+        name: n_splits or method.get("n_splits", table["n_splits"])
+        for name, method in table["methods"].items()
+    }
+    return [
+        Fit(dataset, method, split, params, table.get("max_rows"))
+        for split in range(max(counts.values()))
+        for method, count in counts.items()
+        if split < count
+        for dataset in table["datasets"]
+        for params in settings(table, method)
+    ]
+
+
+def fit_of(row: dict[str, Any]) -> Fit:
+    """The fit that a line of the results is of."""
+    return Fit(*(row[name] for name in Fit._fields))
+
+
+def read_results(file: Path, protocol: Table) -> list[dict[str, Any]]:
+    """Every line of a results file; one that does not name its rows has the protocol's."""
+    if not file.exists():
+        return []
+    default = {"max_rows": protocol.get("max_rows")}
+    return [{**default, **json.loads(line)} for line in file.read_text().splitlines()]
+
+
+def shown_methods(table: Table) -> list[str]:
     """The methods of the first ranking, or all."""
-    rankings = protocol.get("rankings")
-    return list(rankings[0]["methods"] if rankings else protocol["methods"])
+    rankings = table.get("rankings")
+    return list(rankings[0]["methods"] if rankings else table["methods"])
 
 
-def load_split(path: Path, protocol: dict[str, Any], split: int) -> Split:
-    """The rows of one random split of a data set, which may be cut to a fixed subsample."""
+def resolved(params: dict[str, Any], X: np.ndarray) -> dict[str, Any]:
+    """Parameters of an estimator for these inputs: "inputs" stands for their number."""
+    return {name: X.shape[1] if value == "inputs" else value for name, value in params.items()}
+
+
+def load_split(path: Path, table: Table, split: int) -> Split:
+    """The rows of one split of a data set, which may be cut to a fixed random subsample."""
     archive = np.load(path)
-    X, y = archive["X"].astype(float), archive["y"].astype(float)
-    max_rows = protocol.get("max_rows", len(X))
+    X, y = archive["X"].astype(float), archive[table.get("targets", "y")].astype(float)
+    kept = np.arange(len(X))
+    max_rows = table.get("max_rows") or len(X)
     if len(X) > max_rows:
-        subsample = np.random.default_rng(0).permutation(len(X))[:max_rows]
-        X, y = X[subsample], y[subsample]
-    order = np.random.default_rng(split).permutation(len(X))
-    bounds = (np.cumsum(protocol["shares"]) / np.sum(protocol["shares"]) * len(X)).astype(int)
-    parts = order[: bounds[0]], order[bounds[0] : bounds[1]], order[bounds[1] :]
+        kept = np.random.default_rng(0).permutation(len(X))[:max_rows]
+    X, y = X[kept], y[kept]
+    if "mask" in table:
+        is_test = archive[table["mask"]][kept, split]
+        parts = [np.flatnonzero(~is_test), np.flatnonzero(is_test), kept[:0]]
+    else:
+        order = np.random.default_rng(split).permutation(len(X))
+        bounds = (np.cumsum(table["shares"]) / np.sum(table["shares"]) * len(X)).astype(int)
+        parts = np.split(order, bounds)[: len(Split._fields)]
     train = parts[0]
-    y = (y - y[train].mean()) / y[train].std()
+    if table.get("units") != "original":
+        y = (y - y[train].mean(0)) / y[train].std(0)
     return Split(*((X[part], y[part]) for part in parts))

@@ -1,9 +1,10 @@
-"""Time one training step and one prediction of every estimator against GPyTorch, in one run.
+"""Time training steps and predictions of every estimator against GPyTorch, in one run.
 
-    python -m benchmarks.speed [--threads 2] [--repeats 25] [--memory]
+    python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep scaling memory]
 
 Both sides run float32 with the same sizes, the same optimiser and in turn, so that the ratio holds
-when the machine's speed drifts. The last column is skgp's prediction in float64, its default.
+when the machine's speed drifts. The last column is skgp's prediction in float64, its default. Then
+the cost of a step of a deep sigma point process against its sizes, and peak memory.
 """
 
 import argparse
@@ -13,40 +14,102 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from benchmarks._peers import PeerStep
-from skgp import PPGPRRegressor, SVGPRegressor
+from benchmarks._peers import (
+    DGPStep,
+    DSPPStep,
+    PeerDGP,
+    PeerDSPP,
+    PeerGP,
+    PeerStep,
+    PredictiveStep,
+    SparseStep,
+)
+from skgp import DGPRegressor, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.likelihoods import Targets
 from skgp.core.objectives import Batch
 
 B, M = 1000, 300
-N_PREDICT = 100_000
+WIDTH, SITES = 3, 10  # of the deep models
+N_PREDICT, N_PREDICT_DEEP = 100_000, 10_000
+B_MEMORY = 10_000
+CHUNK = 2048
+SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
+
+Estimator = SVGPRegressor | PPGPRRegressor | DGPRegressor | DSPPRegressor
 
 
 class Case(NamedTuple):
-    """A model that both libraries have."""
+    """A model that both libraries have.
+
+    Attributes
+    ----------
+    name : str
+    estimator : Estimator
+    peer : callable
+        From rows x (B, D), y (B,) and inducing inputs Z (M, D) to GPyTorch's training step.
+    covariance : str
+    n_blocks : int
+        How often each row passes a GP.
+    n_predict : int
+    """
 
     name: str
-    estimator: SVGPRegressor | PPGPRRegressor
+    estimator: Estimator
+    peer: Callable[[Tensor, Tensor, Tensor], PeerStep]
     covariance: str
-    predictive: bool
+    n_blocks: int
+    n_predict: int
 
 
-def cases() -> list[Case]:
-    """The estimators of the package, at the sizes of the comparison."""
+def flat_cases() -> list[Case]:
+    """The estimators of one layer, at the sizes of the comparison."""
     common = {"max_iter": 1, "batch_size": B, "random_state": 0}
-    rows = [
-        Case(f"SVGP {c}", SVGPRegressor(covariance=c, n_inducing=M, **common), c, False)
-        for c in ("full", "diagonal")
-    ]
+    rows = []
+    for c in ("full", "diagonal"):
+        estimator = SVGPRegressor(covariance=c, n_inducing=M, **common)
+        peer = partial(flat_peer, SparseStep, c)
+        rows.append(Case(f"SVGP {c}", estimator, peer, c, 1, N_PREDICT))
     for c in ("full", "diagonal", "delta", "decoupled"):
         estimator = PPGPRRegressor(covariance=c, n_inducing=M, n_inducing_mean=M, **common)
-        rows.append(Case(f"PPGPR {c}", estimator, c, True))
+        peer = partial(flat_peer, PredictiveStep, c)
+        rows.append(Case(f"PPGPR {c}", estimator, peer, c, 1, N_PREDICT))
     return rows
+
+
+def flat_peer(step: type[PeerStep], covariance: str, x: Tensor, y: Tensor, Z: Tensor) -> PeerStep:
+    """Step of a model of one layer."""
+    return step(x, y, PeerGP(Z, covariance))
+
+
+def deep_cases() -> list[Case]:
+    """The estimators of two layers."""
+    common = {"width": WIDTH, "n_inducing": M, "max_iter": 1, "batch_size": B, "random_state": 0}
+    n_blocks = WIDTH + SITES
+    return [
+        Case(
+            "DSPP diagonal",
+            DSPPRegressor(n_sites=SITES, **common),
+            lambda x, y, Z: DSPPStep(x, y, PeerDSPP(Z, WIDTH, SITES)),
+            "diagonal",
+            n_blocks,
+            N_PREDICT_DEEP,
+        ),
+        Case(
+            "DGP full",
+            DGPRegressor(n_samples=SITES, **common),
+            lambda x, y, Z: DGPStep(x, y, PeerDGP(Z, WIDTH)),
+            "full",
+            n_blocks,
+            N_PREDICT_DEEP,
+        ),
+    ]
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -57,10 +120,10 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def alternate(
-    ours: Callable[[], object], peer: Callable[[], object], repeats: int
+    ours: Callable[[], object], peer: Callable[[], object], repeats: int, n_warm: int = 3
 ) -> tuple[float, float, float]:
     """Medians of both times and of their ratio peer / ours, from calls made in turn."""
-    for _ in range(3):
+    for _ in range(n_warm):
         ours(), peer()
     pairs = [(seconds(ours), seconds(peer)) for _ in range(repeats)]
     a, b = zip(*pairs, strict=True)
@@ -82,89 +145,163 @@ def step_flops(covariance: str) -> float:
 
 
 class OurStep:
-    """One training step of an estimator's model, outside its loop."""
+    """One training step of an estimator's model, outside its loop; B of the rows start it."""
 
-    def __init__(self, case: Case, X: np.ndarray, y: np.ndarray) -> None:
-        self.fitted = case.estimator.fit(X, y)
-        model = self.fitted.model_.float()
-        self.loss = self.fitted._candidate(model, 10.0 * B).loss
-        parameters = [p for p in model.parameters() if p.requires_grad]
+    def __init__(self, estimator: Estimator, X: np.ndarray, y: np.ndarray) -> None:
+        self.fitted = estimator.fit(X[:B], y[:B])
+        self.model = self.fitted.model_.float()
+        self.loss = self.fitted._candidate(self.model, 10.0 * len(X)).loss
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         x = torch.from_numpy(X).float()
         self.batch = Batch(x, Targets(torch.from_numpy(y).float().unsqueeze(-1), None), None)
+        self.model.train()
 
     def __call__(self) -> None:
         self.optimizer.zero_grad()
         self.loss(self.batch).backward()
         self.optimizer.step()
 
+    def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of y at X (N, D)."""
+        self.model.eval()
+        mean, std = self.fitted.predict(X, return_std=True)
+        return mean, std
 
-def compare(n_features: int, repeats: int) -> None:
-    """Print a row per model for inputs of one dimension."""
+
+def make_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((B, n_features))
-    y = np.sin(X.sum(1)) + 0.1 * rng.standard_normal(B)
-    X_new = rng.standard_normal((N_PREDICT, n_features))
+    X = rng.standard_normal((n, n_features))
+    return X, np.sin(X.sum(1)) + 0.1 * rng.standard_normal(n)
+
+
+def compare(cases: list[Case], n_features: int, repeats: int) -> None:
+    """Print a row per model for inputs of one dimension."""
+    X, y = make_rows(B, n_features)
+    n_predict = max(case.n_predict for case in cases)
+    X_new = np.random.default_rng(1).standard_normal((n_predict, n_features))
     rate = matmul_rate(repeats)
     print(f"\nB = {B}, M = {M}, D = {n_features}; product rate {rate / 1e9:.0f} GFLOP/s (float32)")
-    print(f"{'':18}{'training step, ms':^32}{'':10}{'100,000 rows, s':^40}")
+    print(f"{'':18}{'training step, ms':^32}{'':10}{f'{n_predict:,} rows, s':^40}")
     print(
         f"{'model':18}{'skgp':>8}{'GPyTorch':>10}{'ratio':>8}{'roofline':>10}"
         f"{'skgp':>12}{'GPyTorch':>10}{'ratio':>8}{'float64':>10}"
     )
-    for case in cases():
-        ours = OurStep(case, X, y)
+    for case in cases:
+        ours = OurStep(case.estimator, X, y)
         x, t = ours.batch.x, ours.batch.targets.y[:, 0]
-        peer = PeerStep(x, t, x[:M].clone(), case.covariance, case.predictive)
+        peer = case.peer(x, t, x[:M].clone())
         a, b, ratio = alternate(ours, peer, repeats)
-        share = step_flops(case.covariance) / rate / a
-        fitted = ours.fitted
-        x_new = torch.from_numpy(X_new).float()
+        share = case.n_blocks * step_flops(case.covariance) / rate / a
+        predict = partial(ours.predict, X_new)
         p, q, p_ratio = alternate(
-            lambda: fitted.predict(X_new, return_std=True),  # noqa: B023 - called in this turn
-            lambda: peer.predict(x_new, 2048),  # noqa: B023
+            predict,
+            partial(peer.predict, torch.from_numpy(X_new).float(), CHUNK),
             max(3, repeats // 8),
+            n_warm=1,
         )
-        fitted.model_.double()
-        exact = statistics.median(
-            seconds(lambda: fitted.predict(X_new, return_std=True))  # noqa: B023
-            for _ in range(3)
-        )
+        ours.model.double()
+        exact = statistics.median(seconds(predict) for _ in range(3))
         print(
             f"{case.name:18}{a * 1e3:8.1f}{b * 1e3:10.1f}{ratio:8.2f}{share:10.0%}"
             f"{p:12.2f}{q:10.2f}{p_ratio:8.2f}{exact:10.2f}"
         )
 
 
-def peak_memory() -> None:
-    """Peak resident memory while 1,000,000 rows are predicted; a process of its own runs it."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((1_000_000, 8))
+def scaling(n_features: int, repeats: int) -> None:
+    """Print what a step of a deep sigma point process costs as one of its sizes grows.
+
+    Beside the measured ratio to the first row stand that of the sizes and that of the `passes`.
+    """
+    print(f"\nstep of DSPPRegressor: B = {B}, M = {M}, D = {n_features}, S = {SITES}, W = {WIDTH}")
+    print(f"{'':18}{'ms':>8}{'ratio':>8}{'of sizes':>10}{'of passes':>10}")
+    default = {"n_sites": SITES, "batch_size": B, "n_layers": 2}
+    for name, sizes in SIZES.items():
+        settings = [{**default, name: size} for size in sizes]
+        steps = [
+            OurStep(
+                DSPPRegressor(**s, width=WIDTH, n_inducing=M, max_iter=1, random_state=0),
+                *make_rows(s["batch_size"], n_features),
+            )
+            for s in settings
+        ]
+        times = in_turn(steps, repeats)
+        work = [passes(**s) for s in settings]
+        for i, size in enumerate(sizes):
+            print(
+                f"{f'{name} = {size}':18}{times[i] * 1e3:8.1f}{times[i] / times[0]:8.2f}"
+                f"{size / sizes[0]:10.2f}{work[i] / work[0]:10.2f}"
+            )
+
+
+def passes(n_sites: int, batch_size: int, n_layers: int) -> int:
+    """Rows times GPs of a step: the first layer sees each row once, those above at every node."""
+    return batch_size * (WIDTH + n_sites * (WIDTH * (n_layers - 2) + 1))
+
+
+def in_turn(functions: list[OurStep], repeats: int) -> list[float]:
+    """Median time of each function, from calls made in turn."""
+    for function in functions:
+        function()
+    rounds = [[seconds(function) for function in functions] for _ in range(repeats)]
+    return [statistics.median(times) for times in zip(*rounds, strict=True)]
+
+
+def memory_of_prediction() -> None:
+    """Print the peak resident memory while 1,000,000 rows are predicted."""
+    X = np.random.default_rng(0).standard_normal((1_000_000, 8))
     estimator = PPGPRRegressor(n_inducing=M, n_inducing_mean=M, max_iter=1, random_state=0)
     estimator.fit(X[:B], X[:B, 0])
+    print_peak("prediction of 1,000,000 x 8", partial(estimator.predict, X, return_std=True))
+
+
+def memory_of_step() -> None:
+    """Print the peak resident memory of a training step of a deep sigma point process."""
+    estimator = DSPPRegressor(n_sites=SITES, width=WIDTH, n_inducing=M, max_iter=1, random_state=0)
+    step = OurStep(estimator, *make_rows(B_MEMORY, 8))
+    print_peak(f"step of DSPPRegressor, B = {B_MEMORY:,}, S = {SITES}, M = {M}", step)
+
+
+def print_peak(what: str, function: Callable[[], object]) -> None:
+    """Peak resident memory of a call, whose process should do nothing else of note."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    estimator.predict(X, return_std=True)
+    function()
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(
-        f"\nprediction of 1,000,000 x 8: peak {after / 2**20:.2f} GiB in all, "
+        f"\n{what}: peak {after / 2**20:.2f} GiB in all, "
         f"{(after - before) / 2**20:.2f} GiB above the state before the call"
     )
+
+
+PEAKS = {"prediction": memory_of_prediction, "step": memory_of_step}
+PARTS = ("flat", "deep", "scaling", "memory")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=25)
-    parser.add_argument("--memory", action="store_true", help="only the peak memory of prediction")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run")
+    parser.add_argument("--peak", choices=PEAKS, help="only one peak memory, in this process")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    if arguments.memory:
-        peak_memory()
+    if arguments.peak is not None:
+        PEAKS[arguments.peak]()
         return
     print(f"torch {torch.__version__}, {arguments.threads} threads, medians of {arguments.repeats}")
-    for n_features in (8, 32):
-        compare(n_features, arguments.repeats)
-    subprocess.run([sys.executable, "-m", "benchmarks.speed", "--memory"], check=True)
+    if "flat" in arguments.only:
+        for n_features in (8, 32):
+            compare(flat_cases(), n_features, arguments.repeats)
+    if "deep" in arguments.only:
+        compare(deep_cases(), 8, arguments.repeats)
+    if "scaling" in arguments.only:
+        scaling(8, arguments.repeats)
+    if "memory" in arguments.only:
+        for peak in PEAKS:  # a process each, since a peak stays
+            threads = str(arguments.threads)
+            command = [sys.executable, "-m", "benchmarks.speed", "--peak", peak]
+            subprocess.run([*command, "--threads", threads], check=True)
 
 
 if __name__ == "__main__":
