@@ -1,4 +1,4 @@
-"""Sigma points: rules of quadrature against moments of the normal, and what stays while they learn."""
+"""Sigma points: quadrature against moments of the normal, and what learning leaves alone."""
 
 import itertools
 import math

@@ -45,7 +45,9 @@ def row_moments(layer: DenseLayer, h: Array, x: Array) -> Moments:
     """Moments of the W functions of a layer at one row, each (W,)."""
     row, mean_row = seen(layer.kernel, h, x), seen(layer.mean, h, x)
     columns = [moments(gp, row[None]) for gp in layer.gps]
-    f_mean, v_prior, v_q = (np.array([part[0] for part in parts]) for parts in zip(*columns))
+    f_mean, v_prior, v_q = (
+        np.array([part[0] for part in parts]) for parts in zip(*columns, strict=True)
+    )
     if layer.slope is not None:
         for w in range(len(f_mean)):
             f_mean[w] += sum(c * s for c, s in zip(mean_row, layer.slope[:, w], strict=True))
