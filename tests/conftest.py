@@ -14,6 +14,8 @@ import numpy as np  # noqa: E402  (after the thread setting)
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+from skgp.core.training import Trainer  # noqa: E402
+
 if IS_XDIST_WORKER:
     torch.set_num_threads(1)
 
@@ -22,3 +24,9 @@ if IS_XDIST_WORKER:
 def rng() -> np.random.Generator:
     """The same random numbers in every test, whatever ran before it."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs leave all parameters where they start."""
+    monkeypatch.setattr(Trainer, "_run", lambda self: 0.0)

@@ -134,8 +134,8 @@ def start_posterior(
     layer.start(scale * variance.sqrt() * b, H)
 
 
-def start_slope(x: Tensor, n_outputs: int, seed: int) -> Tensor:
-    """Initial weights (D, W) of a hidden layer's linear mean of x (n, D).
+def start_slope(x: Tensor, weight: Tensor, n_outputs: int, seed: int) -> Tensor:
+    """Initial weights (D, W) of a hidden layer's linear mean of x (n, D), rows weighted by (n,).
 
     The identity if W = D; else the leading principal directions (doubly stochastic variational
     inference, section 2), and random ones of the same length where W exceeds D.
@@ -143,8 +143,9 @@ def start_slope(x: Tensor, n_outputs: int, seed: int) -> Tensor:
     n_inputs = x.shape[1]
     if n_outputs == n_inputs:
         return torch.eye(n_inputs, dtype=x.dtype)
-    centred = x - x.mean(0)
-    directions = torch.linalg.eigh(centred.mT @ centred).eigenvectors.flip(-1)[:, :n_outputs]
+    centred = x - weight @ x / weight.sum()
+    scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
+    directions = torch.linalg.eigh(scatter).eigenvectors.flip(-1)[:, :n_outputs]
     generator = torch.Generator().manual_seed(seed)
     shape = n_inputs, n_outputs - directions.shape[1]
     further = torch.randn(shape, generator=generator, dtype=x.dtype)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Final
 
+import numpy as np
 import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from skgp.core.initialisation import start_slope
-from skgp.core.kernels import make_kernel
+from skgp.core.kernels import Kernel
 from skgp.core.layers import Layer, SparseGP
 from skgp.core.nodes import NodeRule
 from skgp.core.stack import FEEDFORWARD, Connection
@@ -57,8 +58,11 @@ class DeepRegressor(StackRegressor):
         layers: list[Layer] = []
         connections = self._connections()
         h = x
-        for connection in connections[:-1]:
-            layer, h = self._hidden_layer(setup, connection, h, x)
+        # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
+        _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)
+        for number, connection in enumerate(connections[:-1], start=1):
+            layer, h = self._hidden_layer(setup, connection, h, x, number)
+            h = h[first[row.ravel()]]
             layers.append(layer)
         if not layers:
             return super()._hidden(setup, x)
@@ -68,14 +72,12 @@ class DeepRegressor(StackRegressor):
 
     @torch.no_grad()
     def _hidden_layer(
-        self, setup: Setup, connection: Connection, h: Tensor, x: Tensor
+        self, setup: Setup, connection: Connection, h: Tensor, x: Tensor, number: int
     ) -> tuple[Layer, Tensor]:
         """A hidden layer and its initial mean (n, W), given the layer below h and the inputs x."""
         h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
         features = h_kernel.squeeze(0)
-        kernel = make_kernel(
-            self.kernel, self.width, features.shape[1], setup.lengthscale(features)
-        )
+        kernel = self._make_kernel(setup, features, self.width, number)
         Z = each_gp(kernel, setup.centres(features, self.n_inducing))
         mu = torch.zeros(Z.shape[:2])
         if self.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
@@ -83,11 +85,26 @@ class DeepRegressor(StackRegressor):
         posterior = make_posterior(self._covariance(), mu, self._hidden_var)
         layer = SparseGP(kernel, Z, posterior, self.jitter).double()
         if self.hidden_mean != "concatenate":
-            below = h_mean[0, :, : h.shape[1]]
+            # Of both sources it starts with the layer below, which comes first.
+            seen = h if connection.mean == "both" else h_mean.squeeze(0)
             slope = torch.zeros(h_mean.shape[-1], self.width, dtype=x.dtype)
-            slope[: below.shape[1]] = start_slope(below, self.width, setup.seed)
+            slope[: seen.shape[1]] = start_slope(seen, setup.weight, self.width, setup.seed)
             layer.slope = nn.Parameter(slope, requires_grad=self.hidden_mean == "linear")
         return layer, layer.moments(h_kernel, layer.factors(), h_mean).f_mean.squeeze(0)
+
+    def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
+        try:
+            return super()._make_kernel(setup, features, n_gps, number)
+        except ValueError as error:
+            if number == 1:
+                raise
+            n_columns = features.shape[1]
+            below = "" if n_columns > self.width else ", or let width be the number of inputs"
+            raise ValueError(
+                f"kernel with an ard_num_dims that does not fit layer {number} of "
+                f"{self.n_layers}, which sees {n_columns} columns: leave out ard_num_dims or use "
+                f"the name of a kernel{below}"
+            ) from error
 
     def _connections(self) -> list[Connection]:
         """What each layer sees, from the inputs upwards."""

@@ -30,9 +30,10 @@ class Centres:
 
     def __call__(self, x: Tensor, n: int) -> Tensor:
         """At most n centres of the rows of x (n, D)."""
-        key = joblib.hash(x.numpy()), n
+        rows = x.contiguous().numpy()  # the hash of an array depends on its order in memory
+        key = joblib.hash(rows), n
         if key not in self._known:
-            self._known[key] = torch.from_numpy(self._kmeans(x.numpy(), n, self._seed))
+            self._known[key] = torch.from_numpy(self._kmeans(rows, n, self._seed))
         return self._known[key]
 
 

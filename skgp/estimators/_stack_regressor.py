@@ -81,7 +81,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         features, x = self._features(setup)
         hidden = self._hidden(setup, x)
         h = hidden.h
-        kernel = make_kernel(self.kernel, len(latent), h.shape[1], setup.lengthscale(h))
+        kernel = self._make_kernel(setup, h, len(latent), 1 + len(hidden.layers))
         layer = self._layer(kernel, setup, h).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
@@ -96,6 +96,10 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
     def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
         """Hidden layers between the features x (n, F) and the top layer: none by default."""
         return Hidden([], [FEEDFORWARD], Trivial(), x)
+
+    def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
+        """Kernel of n_gps GPs over features (n, F), for the layer of this number from below."""
+        return make_kernel(self.kernel, n_gps, features.shape[1], setup.lengthscale(features))
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
         """The top layer with its initial inducing inputs among the features (n, F)."""

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from contract_cases import REGRESSORS, Case, Data, make_data
 
-from skgp.core.training import Trainer
-
 
 @pytest.fixture(scope="session", params=REGRESSORS, ids=lambda case: case.name)
 def case(request: pytest.FixtureRequest) -> Case:
@@ -19,12 +17,6 @@ def case(request: pytest.FixtureRequest) -> Case:
 def make(case: Case) -> Callable[..., Any]:
     """Maker of new, unfitted instances; keyword arguments replace parameters."""
     return case.make
-
-
-@pytest.fixture
-def no_steps(monkeypatch: Any) -> None:
-    """Epochs leave all parameters where they start."""
-    monkeypatch.setattr(Trainer, "_run", lambda self: 0.0)
 
 
 @pytest.fixture(scope="session")

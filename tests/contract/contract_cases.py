@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skgp import ExactGPRegressor, FITCRegressor, PPGPRRegressor, SVGPRegressor, VFITCRegressor
+from skgp import (
+    DGPRegressor,
+    DSPPRegressor,
+    ExactGPRegressor,
+    FITCRegressor,
+    PPGPRRegressor,
+    SVGPRegressor,
+    VFITCRegressor,
+)
 from skgp.estimators.baselines import MCDropoutRegressor
 
 
@@ -22,6 +30,23 @@ class Case:
     def make(self, **overrides: Any) -> Any:
         return self.cls(**{**self.known(_COMMON), **self.params, **overrides})
 
+    @property
+    def functions(self) -> tuple[int, ...]:
+        """(W,) if the first layer has several functions by design, () otherwise."""
+        params = self.make().get_params()
+        return (params["width"],) if "width" in params else ()
+
+    @property
+    def sees_other_columns(self) -> bool:
+        """Whether some kernel sees other columns than those of X."""
+        params = self.known({"hidden_mean": "", "topology": ""}) | self.params
+        return params.get("hidden_mean") == "concatenate" or params.get("topology") == "skip-all"
+
+    def skip_if_rows_have_draws(self) -> None:
+        """End a test in which a row that is repeated should count as one of weight two."""
+        if self.known({"n_prediction_samples": None}):
+            pytest.skip("each row of a step draws hidden values of its own, repeated or not")
+
     def known(self, params: dict[str, Any]) -> dict[str, Any]:
         """Those of the parameters that the estimator has."""
         return {k: v for k, v in params.items() if k in self.cls().get_params()}
@@ -29,9 +54,11 @@ class Case:
 
 _COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random_state": 0}
 _PPGPR = {"n_inducing_mean": 20}
+_DGP = {"width": 3, "n_samples": 3, "n_prediction_samples": 8}
+_DSPP = {"width": 3, "n_sites": 3}
 _MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
 
-# Sparse Gaussian processes that train by minibatches.
+# One sparse layer, trained by minibatches.
 SPARSE_REGRESSORS = (
     Case("svgp-full", SVGPRegressor, {"covariance": "full"}),
     Case("svgp-diagonal", SVGPRegressor, {"covariance": "diagonal"}),
@@ -46,16 +73,40 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
 )
+# Hidden layers below a sparse one.
+DEEP_REGRESSORS = (
+    Case("dgp", DGPRegressor, _DGP),
+    Case("dgp-gamma", DGPRegressor, {"gamma": 1.03, "covariance": "diagonal", **_DGP}),
+    Case("dgp-skip-all", DGPRegressor, {"n_layers": 3, "topology": "skip-all", **_DGP}),
+    Case(
+        "dgp-predictive-concatenate",
+        DGPRegressor,
+        {"objective": "predictive", "hidden_mean": "concatenate", **_DGP},
+    ),
+    Case("dspp-qr3", DSPPRegressor, _DSPP),
+    Case(
+        "dspp-qr1",
+        DSPPRegressor,
+        {"quadrature": "qr1", "hidden_mean": "identity", **_DSPP, "n_sites": 2},
+    ),
+    Case(
+        "dspp-grid",
+        DSPPRegressor,
+        {"quadrature": "gauss-hermite", "covariance": "full", **_DSPP, "n_sites": 2},
+    ),
+)
+# Layers of sparse Gaussian processes that train by minibatches.
+STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS
 # Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
 COLLAPSED_REGRESSORS = (
     Case("fitc", FITCRegressor),
     Case("exact", ExactGPRegressor),
 )
 # They have kernels and a distribution of f without noise.
-GP_REGRESSORS = SPARSE_REGRESSORS + COLLAPSED_REGRESSORS
+GP_REGRESSORS = STACK_REGRESSORS + COLLAPSED_REGRESSORS
 # They train by minibatches and take streams of chunks.
 MINIBATCH_REGRESSORS = (
-    *SPARSE_REGRESSORS,
+    *STACK_REGRESSORS,
     Case("mcdropout", MCDropoutRegressor, _MC_DROPOUT),
     Case("mcdropout-plain", MCDropoutRegressor, {"dropout": 0.0, **_MC_DROPOUT}),
 )
@@ -72,7 +123,11 @@ def _only(cases: tuple[Case, ...]) -> Any:
 # Decorators of tests about some of the estimators: their `case` is one of these alone.
 for_gps = _only(GP_REGRESSORS)
 for_sparse = _only(SPARSE_REGRESSORS)
-for_inducing = _only((*SPARSE_REGRESSORS, COLLAPSED_REGRESSORS[0]))
+# One component, so one normal for each row.
+for_normals = _only(SPARSE_REGRESSORS + COLLAPSED_REGRESSORS)
+for_deep = _only(DEEP_REGRESSORS)
+for_stacks = _only(STACK_REGRESSORS)
+for_inducing = _only((*STACK_REGRESSORS, COLLAPSED_REGRESSORS[0]))
 for_minibatches = _only(MINIBATCH_REGRESSORS)
 # A seed has a say in every fit: in k-means, in weights or in the order of rows.
 for_seeded = _only((*MINIBATCH_REGRESSORS, COLLAPSED_REGRESSORS[0]))

@@ -13,7 +13,7 @@ from contract_cases import (
     assert_trained_for,
     for_gps,
     for_minibatches,
-    for_sparse,
+    for_stacks,
     make_data,
 )
 
@@ -138,7 +138,7 @@ def test_partial_fit_counts_rows_and_weights(make: Any, data: Data) -> None:
     assert model.n_samples_seen_ == 110
 
 
-@for_sparse
+@for_stacks
 def test_n_total_divides_the_divergence(make: Any, data: Data) -> None:
     """loss = -fit + beta KL / n_total, so doubling both changes nothing.
 

@@ -13,7 +13,7 @@ from contract_cases import (
     Data,
     for_gps,
     for_minibatches,
-    for_sparse,
+    for_stacks,
 )
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -213,7 +213,7 @@ def test_a_kernel_for_another_number_of_inputs(make: Any, data: Data) -> None:
         make(kernel=kernel).fit(data.X, data.y)
 
 
-@for_sparse
+@for_stacks
 @pytest.mark.parametrize(("target", "n_latents"), [("Y", 3), ("y", 2)])
 def test_more_latents_than_outputs(make: Any, data: Data, target: str, n_latents: int) -> None:
     with pytest.raises(ValueError, match=f"n_latents={n_latents} exceeds"):

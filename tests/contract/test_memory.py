@@ -45,6 +45,9 @@ def computed(monkeypatch: Any) -> Counter[str]:
 def n_kmeans(case: Case) -> int:
     """The decoupled layer has inducing inputs of its own for the mean.
 
+    A hidden layer of as many functions as there are inputs starts as the identity, so that the
+    layer above it starts from the same rows.
+
     The exact GP starts from inducing inputs too, but from more than there are rows here.
     """
     return len(case.known(dict.fromkeys(("n_inducing", "n_inducing_mean"))))

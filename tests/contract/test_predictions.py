@@ -6,7 +6,7 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import Data, for_gps, for_inducing
+from contract_cases import Case, Data, for_gps, for_inducing, for_normals
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
@@ -148,7 +148,7 @@ def test_far_from_the_data_the_prior_remains(make: Any, data: Data, kernel: str)
     assert (model.predict_latent(data.X).var() < latent_variance).all()
 
 
-@for_gps
+@for_normals
 def test_distributions_are_normal(model: Any, data: Data) -> None:
     """Without hidden layers a row has one component (parametric GP paper, Eqn 11)."""
     dist = model.predict_dist(data.X_new)
@@ -174,22 +174,22 @@ def test_units_of_the_noise_variance(make: Any, data: Data) -> None:
 
 
 @for_gps
-def test_units_of_the_fitted_attributes_of_a_gp(make: Any, data: Data) -> None:
+def test_units_of_the_fitted_attributes_of_a_gp(case: Case, data: Data) -> None:
     factor, offset = np.array([10.0, 1e-3, 1e5]), np.array([0.0, 5.0, -7.0])
     params = {"dtype": "float64", "max_iter": 5}
-    model = make(**params).fit(data.X, data.y)
-    moved = make(**params).fit(data.X * factor + offset, data.y)
-    assert model.lengthscales_.shape == (3,)
+    model = case.make(**params).fit(data.X, data.y)
+    moved = case.make(**params).fit(data.X * factor + offset, data.y)
+    assert model.lengthscales_.shape == (*case.functions, 3)
     np.testing.assert_allclose(moved.lengthscales_, model.lengthscales_ * factor, rtol=1e-5)
 
 
 @for_inducing
-def test_units_of_the_inducing_inputs(make: Any, data: Data) -> None:
+def test_units_of_the_inducing_inputs(case: Case, data: Data) -> None:
     factor, offset = np.array([10.0, 1e-3, 1e5]), np.array([0.0, 5.0, -7.0])
     params = {"dtype": "float64", "max_iter": 5}
-    model = make(**params).fit(data.X, data.y)
-    moved = make(**params).fit(data.X * factor + offset, data.y)
-    assert model.inducing_points_.shape == (15, 3)
+    model = case.make(**params).fit(data.X, data.y)
+    moved = case.make(**params).fit(data.X * factor + offset, data.y)
+    assert model.inducing_points_.shape == (*case.functions, 15, 3)
     np.testing.assert_allclose(
         moved.inducing_points_, model.inducing_points_ * factor + offset, rtol=1e-5
     )
@@ -199,9 +199,10 @@ def test_units_of_the_inducing_inputs(make: Any, data: Data) -> None:
 @pytest.mark.usefixtures("no_steps")
 def test_inducing_inputs_start_at_the_rows_if_there_are_enough(make: Any, data: Data) -> None:
     model = make(n_inducing=100, max_iter=1).fit(data.X, data.y)
-    order = np.lexsort(model.inducing_points_.T[::-1])
     rows = data.X[np.lexsort(data.X.T[::-1])]
-    np.testing.assert_allclose(model.inducing_points_[order], rows, rtol=1e-5, atol=1e-4)
+    for Z in model.inducing_points_.reshape(-1, 60, 3):
+        order = np.lexsort(Z.T[::-1])
+        np.testing.assert_allclose(Z[order], rows, rtol=1e-5, atol=1e-4)
 
 
 @for_inducing
@@ -211,7 +212,7 @@ def test_inducing_inputs_cover_the_data(model: Any, data: Data) -> None:
     assert (
         (model.inducing_points_ > low - margin) & (model.inducing_points_ < high + margin)
     ).all()
-    assert (np.ptp(model.inducing_points_, axis=0) > 0.3 * margin).all()
+    assert (np.ptp(model.inducing_points_, axis=-2) > 0.3 * margin).all()
 
 
 @for_gps
@@ -226,14 +227,15 @@ def test_lengthscales_describe_the_kernel(make: Any, data: Data, name: str) -> N
         if name in nu
         else gpytorch.kernels.RBFKernel(**ard)
     ).double()
-    kernel.lengthscale = torch.from_numpy(model.lengthscales_.copy())
-    desired = kernel(*map(torch.tensor, (data.X[:5], data.X_new[:7]))).to_dense()
     scaled = [
         torch.from_numpy((X - data.X.mean(axis=0)) / data.X.std(axis=0))
         for X in (data.X[:5], data.X_new[:7])
     ]
-    actual = model.stack_.top.kernel.Kuf(scaled[0][None], scaled[1])[0]
-    np.testing.assert_allclose(actual.detach(), desired.detach(), rtol=1e-6, atol=1e-9)
+    blocks = model.stack_.bottom.kernel.Kuf(scaled[0][None], scaled[1])
+    for lengthscales, actual in zip(np.atleast_2d(model.lengthscales_), blocks, strict=True):
+        kernel.lengthscale = torch.from_numpy(lengthscales.copy())
+        desired = kernel(*map(torch.tensor, (data.X[:5], data.X_new[:7]))).to_dense()
+        np.testing.assert_allclose(actual.detach(), desired.detach(), rtol=1e-6, atol=1e-9)
 
 
 def test_model_is_a_torch_module_in_float64(model: Any) -> None:

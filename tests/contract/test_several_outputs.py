@@ -4,7 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import Data, for_gps, for_inducing, for_sparse, make_data
+from contract_cases import (
+    Case,
+    Data,
+    for_gps,
+    for_inducing,
+    for_normals,
+    for_sparse,
+    for_stacks,
+    make_data,
+)
 from scipy import stats
 
 from skgp.scoring import joint_nll, nll
@@ -29,13 +38,13 @@ def test_shapes(model: Any, data: Data) -> None:
 
 
 @for_gps
-def test_shapes_of_a_gp(model: Any) -> None:
-    assert model.lengthscales_.shape == (2, 3)
+def test_shapes_of_a_gp(case: Case, model: Any) -> None:
+    assert model.lengthscales_.shape == (*(case.functions or (2,)), 3)
 
 
 @for_inducing
-def test_shapes_of_inducing_inputs(model: Any) -> None:
-    assert model.inducing_points_.shape == (2, 15, 3)
+def test_shapes_of_inducing_inputs(case: Case, model: Any) -> None:
+    assert model.inducing_points_.shape == (*(case.functions or (2,)), 15, 3)
 
 
 def test_every_output_is_learnt(model: Any, data: Data) -> None:
@@ -65,11 +74,13 @@ def test_one_column_is_one_output_in_another_shape(make: Any, data: Data) -> Non
 
 
 @for_gps
-def test_one_column_has_the_gp_of_one_output(make: Any, data: Data) -> None:
-    flat, column = make().fit(data.X, data.y), make().fit(data.X, data.y[:, None])
-    np.testing.assert_array_equal(column.lengthscales_, [flat.lengthscales_])
-    if hasattr(flat, "n_inducing"):
-        np.testing.assert_array_equal(column.inducing_points_, [flat.inducing_points_])
+def test_one_column_has_the_gp_of_one_output(case: Case, data: Data) -> None:
+    """With an axis of the outputs, unless the first layer is a hidden one."""
+    flat, column = (case.make().fit(data.X, y) for y in (data.y, data.y[:, None]))
+    names = ["lengthscales_", *case.known({"n_inducing": None})]
+    for name in (name.replace("n_inducing", "inducing_points_") for name in names):
+        one = getattr(flat, name)
+        np.testing.assert_array_equal(getattr(column, name), one if case.functions else one[None])
 
 
 def test_covariance_is_exact(model: Any, data: Data) -> None:
@@ -102,7 +113,7 @@ def test_covariance_is_that_of_mixed_latents_and_noise(model: Any, data: Data) -
     )
 
 
-@for_gps
+@for_normals
 def test_joint_density_is_multivariate_normal(model: Any, data: Data) -> None:
     dist = model.predict_dist(data.X[:8])
     desired = [
@@ -132,11 +143,11 @@ def test_a_repeated_column_is_predicted_twice_alike(make: Any, data: Data) -> No
     assert np.square(mean[:, 0] - data.y_new).mean() < 0.3 * data.y_new.var()
 
 
-@for_sparse
+@for_stacks
 def test_fewer_latents_than_outputs(make: Any, data: Data) -> None:
     Y = np.column_stack([data.y, 2.0 * data.y, -data.y])
     model = make(n_latents=1).fit(data.X, Y)
-    assert model.lengthscales_.shape == (1, 3)
+    assert len(model.stack_.top.mean) == 1
     mean, cov = model.predict(data.X_new, return_cov=True)
     offset = Y.mean(axis=0)
     deviation = (mean - offset) / Y.std(axis=0)

@@ -7,7 +7,12 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from skgp.core.initialisation import collapsed_bound, start_hyperparameters, start_posterior
+from skgp.core.initialisation import (
+    collapsed_bound,
+    start_hyperparameters,
+    start_posterior,
+    start_slope,
+)
 from skgp.core.kernels import Stationary
 from skgp.core.layers import DecoupledGP, SparseGP
 from skgp.core.likelihoods import Gaussian, Targets
@@ -117,3 +122,44 @@ def test_hyperparameters_start_where_the_bound_is_higher_and_the_noise_right(rng
     assert noise_var.sqrt().item() == pytest.approx(0.2, rel=0.15)
     # The second input does not matter, and its lengthscale says so.
     assert kernel.lengthscale[0, 1] > 3 * kernel.lengthscale[0, 0]
+
+
+@pytest.mark.parametrize("n_inputs", [1, 3])
+def test_slope_is_the_identity_where_the_widths_agree(rng, n_inputs):
+    x = torch.from_numpy(rng.standard_normal((20, n_inputs)))
+    np.testing.assert_array_equal(
+        start_slope(x, torch.ones(20).double(), n_inputs, 0), np.eye(n_inputs)
+    )
+
+
+def test_slope_starts_with_the_leading_principal_directions(rng):
+    """Right singular vectors of the centred inputs, the strongest first; signs are free."""
+    x = rng.standard_normal((50, 4)) @ rng.standard_normal((4, 4)) + [100.0, 0.0, 0.0, -30.0]
+    slope = start_slope(torch.from_numpy(x), torch.ones(50).double(), 2, 0).numpy()
+    directions = np.linalg.svd(x - x.mean(0))[2]
+    assert slope.shape == (4, 2)
+    np.testing.assert_allclose(np.abs(directions[:2] @ slope), np.eye(2), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2])
+def test_slope_goes_on_with_random_unit_vectors_where_outputs_exceed_inputs(rng, n_inputs):
+    x = torch.from_numpy(rng.standard_normal((20, n_inputs)) @ np.diag([3.0, 1.0][:n_inputs]))
+    weight = torch.ones(20).double()
+    first, again, other = (start_slope(x, weight, n_inputs + 3, seed).numpy() for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_allclose(np.linalg.norm(first, axis=0), 1.0, rtol=1e-12)
+    directions = np.linalg.svd(x.numpy() - x.numpy().mean(0))[2]
+    together = np.abs(directions @ first[:, :n_inputs])
+    np.testing.assert_allclose(together, np.eye(n_inputs), rtol=0, atol=1e-10)
+    if n_inputs > 1:  # one input leaves no choice but the sign
+        assert len(np.unique(first[0])) == n_inputs + 3
+        assert (first[:, n_inputs:] != other[:, n_inputs:]).all()
+
+
+def test_slope_counts_a_row_as_often_as_its_weight(rng):
+    x = torch.from_numpy(rng.standard_normal((12, 4)))
+    weight = torch.from_numpy(rng.integers(1, 6, 12).astype(float))
+    repeated = torch.repeat_interleave(x, weight.long(), 0)
+    expected = start_slope(repeated, torch.ones(len(repeated)).double(), 2, 0)
+    np.testing.assert_allclose(start_slope(x, weight, 2, 0), expected, rtol=0, atol=1e-12)
+    assert not np.allclose(start_slope(x, torch.ones(12).double(), 2, 0), expected, atol=1e-3)

@@ -357,3 +357,39 @@ def test_initial_mean_is_zero_for_each_gp(rng: np.random.Generator) -> None:
         1e-6,
     )
     np.testing.assert_array_equal(to_array(layer.mean), np.zeros(3))
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["own-inputs", "other-inputs"])
+def test_linear_prior_mean_against_loops(rng: np.random.Generator, other: bool) -> None:
+    """f_mean(x) = slope^T x_mean + the mean without it; the variances know nothing of it."""
+    layer = random_layer(rng, "full", jitter=JITTER)
+    x, x_mean = normal(rng, 3, 4, 3), normal(rng, 1, 4, 5) if other else None
+    plain = layer.moments(x, layer.factors())
+    slope = normal(rng, 5 if other else 3, 2)
+    layer.slope = torch.nn.Parameter(slope)
+    sloped = layer.moments(x, layer.factors(), x_mean)
+    for q, b, w in np.ndindex(3, 4, 2):
+        row = x[q, b] if x_mean is None else x_mean[0, b]
+        linear = sum(row[d].item() * slope[d, w].item() for d in range(len(row)))
+        actual = sloped.f_mean[q, b, w].item()
+        assert actual == pytest.approx(plain.f_mean[q, b, w].item() + linear, abs=1e-12)
+    np.testing.assert_array_equal(to_array(sloped.v_prior), to_array(plain.v_prior))
+    np.testing.assert_array_equal(to_array(sloped.v_q), to_array(plain.v_q))
+
+
+def test_inducing_variables_are_those_of_the_function_less_its_linear_mean(
+    rng: np.random.Generator,
+) -> None:
+    """mu(x) = m(x) + k^T K^-1 (E u - m(Z)) (doubly stochastic paper, Eqn 7), E u = m(Z) + L v."""
+    layer = random_layer(rng, "full", jitter=JITTER)
+    slope = normal(rng, 3, 2)
+    layer.slope = torch.nn.Parameter(slope)
+    x = normal(rng, 6, 3)
+    mean = layer.moments(x.unsqueeze(0), layer.factors()).f_mean[0]
+    for w, gp in enumerate(dense_gps(layer)):
+        K, s = prior_covariance(gp), to_array(slope[:, w])
+        m_Z, m_x = gp.c + gp.Z @ s, gp.c + to_array(x) @ s
+        L = np.linalg.cholesky(K)
+        u = m_Z + L @ to_array(layer.posterior.mu[w])
+        expected = m_x + gp.k(gp.Z, to_array(x)).T @ np.linalg.solve(K, u - m_Z)
+        np.testing.assert_allclose(to_array(mean[:, w]), expected, rtol=0, atol=1e-9)

@@ -1,12 +1,15 @@
 """Nodes of the hidden layers."""
 
+import copy
 import math
+import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from skgp.core.nodes import trivial
+from skgp.core.nodes import Nodes, Sampled, Trivial, trivial
 from skgp.core.objectives import average, log_average_exp
 
 
@@ -24,3 +27,135 @@ def test_every_reduction_over_the_trivial_node_is_the_identity(rng: np.random.Ge
     nodes = trivial(terms)
     for reduce in (average, log_average_exp):
         np.testing.assert_allclose(reduce(terms, nodes.log_omega).numpy(), terms[0].numpy())
+
+
+# ------------------------------------------------------------------ sampled nodes
+
+N_SAMPLES = 6
+
+
+def sampled(n_fixed: int = 64, seed: int = 5) -> Sampled:
+    return Sampled([2, 1], N_SAMPLES, n_fixed, seed)
+
+
+def joined(nodes: Nodes) -> np.ndarray:
+    return torch.cat(nodes.xi, -1).numpy()
+
+
+def test_training_draws_differ_from_step_to_step_and_from_row_to_row() -> None:
+    rule = sampled()
+    draws = np.stack([joined(rule(7)) for _ in range(3)])
+    assert draws.shape == (3, N_SAMPLES, 7, 3)
+    assert len(np.unique(draws)) == draws.size
+
+
+def test_training_draws_are_standard_normal_and_independent() -> None:
+    """Over 40 steps of 50 rows: moments to order four and correlations, in standard errors."""
+    rule = sampled()
+    draws = np.concatenate([joined(rule(50)).reshape(-1, 3) for _ in range(40)])
+    n = len(draws)
+    assert n == 40 * 50 * N_SAMPLES
+    for order, expected, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
+        error = (draws**order).mean(0) - expected
+        assert np.abs(error).max() < 4.5 * math.sqrt(variance / n)
+    assert np.abs(np.corrcoef(draws.T) - np.eye(3)).max() < 4.5 / math.sqrt(n)
+    # neighbours in the batch, among the samples and among the steps
+    table = draws.reshape(40, N_SAMPLES, 50, 3)
+    for axis in range(3):
+        a, b = (np.take(table, range(start, table.shape[axis], 2), axis) for start in (0, 1))
+        size = min(a.shape[axis], b.shape[axis])
+        product = np.take(a, range(size), axis) * np.take(b, range(size), axis)
+        assert abs(product.mean()) < 4.5 / math.sqrt(product.size)
+
+
+def test_sampled_nodes_weigh_the_same() -> None:
+    rule = sampled(n_fixed=10)
+    np.testing.assert_allclose(rule(3).log_omega.exp().numpy(), 1.0 / N_SAMPLES, rtol=1e-14)
+    np.testing.assert_allclose(rule.eval()(3).log_omega.exp().numpy(), 0.1, rtol=1e-14)
+
+
+def test_a_node_of_a_batch_is_the_same_draw_in_every_layer() -> None:
+    """The widths split one table of draws: the second layer's are not the first layer's."""
+    nodes = sampled()(4)
+    assert [xi.shape[-1] for xi in nodes.xi] == [2, 1]
+    whole = torch.cat(nodes.xi, -1)
+    assert len(whole.unique()) == whole.numel()
+
+
+@pytest.mark.parametrize("way", ["deepcopy", "state_dict", "pickle"])
+def test_copies_and_restored_rules_go_on_with_the_draws_that_were_due(way: str) -> None:
+    rule = sampled()
+    rule(5)
+    if way == "deepcopy":
+        twin = copy.deepcopy(rule)
+    elif way == "pickle":
+        twin = pickle.loads(pickle.dumps(rule))
+    else:
+        twin = sampled()
+        twin.load_state_dict(rule.state_dict())
+    for _ in range(2):
+        np.testing.assert_array_equal(joined(twin(5)), joined(rule(5)))
+
+
+def test_training_draws_come_from_the_seed_and_no_global_state() -> None:
+    state = torch.random.get_rng_state()
+    first, again, other = (joined(sampled(seed=seed)(4)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).all()
+    # seeds are apart by more than a run has steps
+    second = sampled(seed=1)
+    second(4)
+    assert (joined(second(4)) != other).all()
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_evaluation_nodes_are_fixed_and_shared_by_rows() -> None:
+    rule = sampled(n_fixed=16)
+    due = joined(copy.deepcopy(rule)(3))
+    fixed = rule.eval()(3)
+    assert [tuple(xi.shape) for xi in fixed.xi] == [(16, 1, 2), (16, 1, 1)]
+    np.testing.assert_array_equal(joined(rule(5)), joined(fixed))
+    np.testing.assert_array_equal(joined(sampled(n_fixed=16).eval()(1)), joined(fixed))
+    # looking does not use up a training draw
+    np.testing.assert_array_equal(joined(rule.train()(3)), due)
+
+
+@pytest.mark.parametrize("n_fixed", [1, 2, 32, 33, 1024])
+def test_evaluation_nodes_are_finite_for_every_seed(n_fixed: int) -> None:
+    for seed in range(20):
+        assert np.isfinite(joined(sampled(n_fixed, seed).eval()(1))).all()
+
+
+def test_a_sobol_point_at_zero_becomes_a_far_but_finite_node(monkeypatch: Any) -> None:
+    def draw(self: Any, n: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.tensor([[0.0, 0.5, 1.0]], dtype=dtype).expand(n, -1)
+
+    monkeypatch.setattr(torch.quasirandom.SobolEngine, "draw", draw)
+    xi = joined(sampled(n_fixed=4).eval()(1))
+    assert np.isfinite(xi).all()
+    np.testing.assert_allclose(xi[0, 0], [-xi[0, 0, 2], 0.0, xi[0, 0, 2]], atol=1e-9)
+    assert 1.5 < xi[0, 0, 2] < 3.0
+
+
+def test_evaluation_nodes_have_the_moments_of_the_normal_nearly() -> None:
+    """256 Sobol points are closer to the moments than a quarter of a standard error."""
+    n = 256
+    for seed in range(5):
+        xi = joined(sampled(n, seed).eval()(1))[:, 0]
+        assert np.abs(xi.mean(0)).max() < 0.25 / math.sqrt(n)
+        assert np.abs((xi**2).mean(0) - 1.0).max() < 0.5 * math.sqrt(2.0 / n)
+        assert np.abs((xi.T @ xi / n)[np.triu_indices(3, 1)]).max() < 1.0 / math.sqrt(n)
+
+
+def test_dtype_follows_the_module() -> None:
+    rule = sampled().float()
+    assert {xi.dtype for xi in rule(2).xi} == {torch.float32}
+    assert rule(2).log_omega.dtype == torch.float32
+    assert {xi.dtype for xi in rule.eval()(2).xi} == {torch.float32}
+
+
+def test_trivial_rule_is_the_trivial_node() -> None:
+    nodes = Trivial().double()(9)
+    assert nodes.xi == ()
+    assert nodes.log_omega.dtype == torch.float64
+    assert nodes.log_omega.tolist() == [0.0]

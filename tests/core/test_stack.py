@@ -5,13 +5,15 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.priors import GammaPrior
+from oracles.deep import dense_stack, nodes_of, random_stack, stack_moments
 from oracles.models import dense_gps, normal, random_layer, random_posterior, to_array
 from oracles.sparse import layer_moments
 
 from skgp.core.kernels import GPyTorchKernel
 from skgp.core.layers import SparseGP
 from skgp.core.nodes import Nodes, trivial
-from skgp.core.stack import GPStack
+from skgp.core.stack import FEEDFORWARD, Connection, GPStack
+from skgp.estimators._deep_regressor import TOPOLOGIES
 
 
 @pytest.mark.parametrize("rows", [5, 1], ids=["node-per-row", "shared-node"])
@@ -119,3 +121,52 @@ def test_bottom_and_top_are_the_outer_layers_and_factors_come_in_order(
     assert stack.bottom is layers[0]
     for layer, factors in zip(layers, stack.factors(), strict=True):
         np.testing.assert_array_equal(to_array(factors.L_inv), to_array(layer.factors().L_inv))
+
+
+CONNECTIONS = {
+    **{name: [FEEDFORWARD, middle, FEEDFORWARD] for name, middle in TOPOLOGIES.items()},
+    "concatenate": [FEEDFORWARD, Connection(kernel="both"), Connection(kernel="both")],
+}
+
+
+@pytest.mark.parametrize("rows", [4, 1], ids=["node-per-row", "shared-node"])
+@pytest.mark.parametrize("name", CONNECTIONS)
+def test_three_connected_layers_against_a_composition_by_loops(
+    rng: np.random.Generator, name: str, rows: int
+) -> None:
+    """Topologies of the deep sigma point paper (appendix A.4) with widths 2, 3 and two outputs."""
+    stack = random_stack(
+        rng, [2, 3, 2], connections=CONNECTIONS[name], linear=name != "concatenate"
+    )
+    x, xi = normal(rng, 4, 3), (normal(rng, 3, rows, 2), normal(rng, 3, rows, 3))
+    latent = stack(x, Nodes(xi, torch.zeros(3, dtype=torch.float64)), stack.factors())
+    expected = stack_moments(dense_stack(stack), to_array(x), nodes_of(xi))
+    for ours, theirs in zip(latent, expected, strict=True):
+        np.testing.assert_allclose(to_array(ours), theirs, rtol=0, atol=1e-9)
+
+
+def test_connections_that_skip_a_layer_see_the_features(rng: np.random.Generator) -> None:
+    """Behind a deep kernel "inputs" are the features, not the raw inputs."""
+    stack = random_stack(rng, [2, 1], connections=CONNECTIONS["concatenate"][:2])
+    weight = normal(rng, 3, 3)
+    stack.features = torch.nn.Linear(3, 3, bias=False).double()
+    with torch.no_grad():
+        stack.features.weight.copy_(weight)
+    x, xi = normal(rng, 4, 3), (normal(rng, 2, 1, 2),)
+    latent = stack(x, Nodes(xi, torch.zeros(2, dtype=torch.float64)), stack.factors())
+    expected = stack_moments(dense_stack(stack), to_array(x @ weight.mT), nodes_of(xi))
+    np.testing.assert_allclose(to_array(latent.f_mean), expected.f_mean, rtol=0, atol=1e-9)
+
+
+def test_gradients_pass_through_connections(rng: np.random.Generator) -> None:
+    """Finite differences in the inputs and the nodes; inputs that skip layers count each time."""
+    stack = random_stack(rng, [2, 2, 1], connections=CONNECTIONS["skip-all"], name="rbf")
+    form = normal(rng, 2, 3, 1)
+
+    def value(x: torch.Tensor, *xi: torch.Tensor) -> torch.Tensor:
+        nodes = Nodes(xi, torch.zeros(2, dtype=torch.float64))
+        latent = stack(x, nodes, stack.factors())
+        return (form * (latent.f_mean + latent.f_var)).sum()
+
+    inputs = [normal(rng, 3, 3), normal(rng, 2, 1, 2), normal(rng, 2, 1, 2)]
+    assert torch.autograd.gradcheck(value, [v.requires_grad_() for v in inputs])
