@@ -85,11 +85,13 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         layer = self._layer(kernel, setup, h).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
-        rows = h, latent, setup.weight * observed.any(-1)
-        noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
-        n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
-        start_posterior(layer, *rows, noise_var, n_observed)
-        likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
+        if not hidden.layers:
+            # A top layer that is fitted to the first guess of hidden layers keeps them from moving.
+            rows = h, latent, setup.weight * observed.any(-1)
+            noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
+            n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
+            start_posterior(layer, *rows, noise_var, n_observed)
+            likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
         stack = GPStack([*hidden.layers, layer], features, hidden.connections)
         return GPModel(stack, likelihood, hidden.nodes)
 
