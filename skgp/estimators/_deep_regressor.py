@@ -39,7 +39,7 @@ class DeepRegressor(StackRegressor):
     hidden_mean: str
     topology: str
 
-    _max_auto_steps: ClassVar[int] = 3000
+    _max_auto_steps: ClassVar[int] = 2000
     _hidden_var: ClassVar[float]  # where the variances of hidden inducing variables start
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

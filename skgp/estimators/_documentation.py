@@ -88,7 +88,7 @@ SHARED: Final[dict[str, str]] = {
         normalize_X, normalize_y : bool, default=True
             Standardise inputs and targets inside the estimator. Results come back in the units
             of y.
-        noise_floor : float, default=1e-4
+        noise_floor : float, default=$noise_floor
             Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
             Discrete or leaking targets let a density grow without bound; the floor keeps it finite.
         """,
@@ -158,7 +158,7 @@ class documented:
     """
 
     def __init__(self, **values: str) -> None:
-        values = {"auto_steps": "10,000"} | values
+        values = {"auto_steps": "10,000", "noise_floor": "1e-4"} | values
         texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
         self._texts = texts | values
 

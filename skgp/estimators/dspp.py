@@ -23,7 +23,8 @@ _MAX_COMPONENTS = 500  # of a grid rule: cost and memory of a step grow with the
 
 @documented(
     rate="0.03",
-    auto_steps="3,000",
+    noise_floor="1e-5",
+    auto_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
 class DSPPRegressor(DeepRegressor):
@@ -134,7 +135,7 @@ class DSPPRegressor(DeepRegressor):
         n_restarts: int = 1,
         normalize_X: bool = True,
         normalize_y: bool = True,
-        noise_floor: float = 1e-4,
+        noise_floor: float = 1e-5,
         jitter: float = 1e-4,
         warm_start: bool = False,
         memory: Any = None,
