@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -52,10 +53,10 @@ class Trivial(NodeRule):
 class Sampled(NodeRule):
     """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
 
-    In training each row of each batch has draws of its own, from a generator that is seeded by the
-    number of the step: a model that is copied or restored goes on with the draws that were due. In
-    evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so that a prediction
-    does not depend on the rows beside it.
+    In training each row of each batch has draws of its own, from a generator that is seeded by
+    `seed` and the number of the step: a model that is copied or restored goes on with the draws
+    that were due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so
+    that a prediction does not depend on the rows beside it.
 
     Parameters
     ----------
@@ -89,7 +90,9 @@ class Sampled(NodeRule):
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), equal_log_weights(xi))
 
     def _draw(self, n_rows: int) -> Tensor:
-        generator = torch.Generator().manual_seed((self.seed << 24) + int(self.step))
+        # torch's generator takes 32 bits of its seed, so both numbers have to share them.
+        mixed = np.random.SeedSequence([self.seed, int(self.step)]).generate_state(1)
+        generator = torch.Generator().manual_seed(int(mixed[0]))
         self.step += 1
         shape = self.n_samples, n_rows, sum(self.widths)
         draws = torch.randn(shape, generator=generator, dtype=self.fixed.dtype)

@@ -49,16 +49,27 @@ def moved(rule: Quadrature, rng: np.random.Generator) -> Quadrature:
     return rule
 
 
-@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize(
+    ("n_latents", "n_outputs", "mixed"),
+    [(1, 1, False), (2, 2, False), (2, 3, True)],
+    ids=["one", "independent", "mixed"],
+)
 @pytest.mark.parametrize("n_layers", [2, 3])
 @pytest.mark.parametrize("quadrature", ["qr3", "qr1", "gauss-hermite"])
 def test_log_density_of_a_deep_sigma_point_process_against_loops(
-    rng: np.random.Generator, quadrature: str, n_layers: int, n_outputs: int
+    rng: np.random.Generator,
+    quadrature: str,
+    n_layers: int,
+    n_latents: int,
+    n_outputs: int,
+    mixed: bool,
 ) -> None:
-    """log sum_s omega_s N(y; f_mean(h_s), f_var(h_s) + noise), h_s = mean + xi_s std (Eqn 18)."""
+    """log sum_s omega_s N(y; A^T f_mean(h_s), A^T f_var(h_s) A + noise) (Eqns 18 and 24)."""
     widths = [2, 1][: n_layers - 1]
-    stack = random_stack(rng, [*widths, n_outputs])
-    likelihood = random_likelihood(rng, n_outputs)
+    stack = random_stack(rng, [*widths, n_latents])
+    likelihood = random_likelihood(
+        rng, n_outputs, normal(rng, n_latents, n_outputs) if mixed else None
+    )
     nodes = moved(make_quadrature(quadrature, widths, 3, 0), rng)(5)
     x, y = normal(rng, 5, 3), normal(rng, 5, n_outputs)
     actual = log_density(stack, likelihood, nodes, x, Targets(y, None))

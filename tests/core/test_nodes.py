@@ -109,6 +109,12 @@ def test_training_draws_come_from_the_seed_and_no_global_state() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
+def test_every_bit_of_the_seed_counts() -> None:
+    """Seeds of restarts are any numbers below 2^31."""
+    first = np.array([joined(sampled(2, 1 << bit)(1)).ravel() for bit in range(31)])
+    assert len(np.unique(first)) == first.size
+
+
 def test_evaluation_nodes_are_fixed_and_shared_by_rows() -> None:
     rule = sampled(n_fixed=16)
     due = joined(copy.deepcopy(rule)(3))
