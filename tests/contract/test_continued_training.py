@@ -49,7 +49,9 @@ def test_warm_start_goes_on(case: Case, data: Data) -> None:
     predictions = model.predict(data.X_new)
     model.set_params(max_iter=5).fit(data.X, data.y)
     assert_trained_for(model, 5)
-    assert model.loss_curve_[0] == pytest.approx(curve[-1], abs=0.02)
+    # The loss of a deep GP is an average over its draws.
+    tolerance = 0.2 if "n_prediction_samples" in case.params else 0.02
+    assert model.loss_curve_[0] == pytest.approx(curve[-1], abs=tolerance)
     assert model.loss_curve_[0] < curve[0] - 0.02
     moved = (model.predict(data.X_new) != predictions).any()
     assert moved or model.n_iter_ < 5  # an optimum that the first fit has reached stays
