@@ -15,7 +15,6 @@ from skgp.core.training import History, Plan, Trainer, constant, one_cycle
 from skgp.estimators._trained_regressor import TrainedRegressor, draw_seed
 from skgp.estimators._validation import check_rows, check_same_outputs
 
-_AUTO_EPOCHS = 100  # max_iter="auto": fewer for a long table, more for a short one
 _MIN_AUTO_EPOCHS = 3
 _MIN_AUTO_STEPS = 500
 
@@ -27,6 +26,8 @@ class MinibatchRegressor(TrainedRegressor):
     batch_size: int
     learning_rate_init: float
 
+    # max_iter="auto": fewer epochs for a long table, more for a short one
+    _auto_epochs: ClassVar[int] = 100
     _max_auto_steps: ClassVar[int] = 10_000
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -101,8 +102,9 @@ class MinibatchRegressor(TrainedRegressor):
         max_iter = self.max_iter
         if max_iter == "auto":
             n_batches = max(1, round(n / self.batch_size))
-            epochs = min(max(self._max_auto_steps // n_batches, _MIN_AUTO_EPOCHS), _AUTO_EPOCHS)
-            max_iter = max(epochs, math.ceil(_MIN_AUTO_STEPS / n_batches))
+            most = max(self._max_auto_steps // n_batches, _MIN_AUTO_EPOCHS)
+            least = math.ceil(_MIN_AUTO_STEPS / n_batches)
+            max_iter = max(min(self._auto_epochs, most), least)
         return Plan(
             max_iter=int(max_iter),
             batch_size=self.batch_size,

@@ -24,6 +24,7 @@ _MAX_COMPONENTS = 500  # of a grid rule: cost and memory of a step grow with the
 @documented(
     rate="0.03",
     noise_floor="1e-5",
+    auto_epochs="40",
     auto_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
@@ -100,6 +101,7 @@ class DSPPRegressor(DeepRegressor):
     n_sites: int
     quadrature: str
 
+    _auto_epochs: ClassVar[int] = 40  # with more the inducing inputs overfit
     _hidden_var: ClassVar[float] = INITIAL_VAR
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
