@@ -27,6 +27,7 @@ from oracles.models import (
 from oracles.sparse import Moments, layer_moments, prior_covariance
 from torch import Tensor
 
+from skgp.core import layers, linalg
 from skgp.core.kernels import GPyTorchKernel
 from skgp.core.layers import DecoupledGP, Factors, Latent, Layer, SparseGP, _project
 from skgp.core.variational import Covariance
@@ -393,3 +394,27 @@ def test_inducing_variables_are_those_of_the_function_less_its_linear_mean(
         u = m_Z + L @ to_array(layer.posterior.mu[w])
         expected = m_x + gp.k(gp.Z, to_array(x)).T @ np.linalg.solve(K, u - m_Z)
         np.testing.assert_allclose(to_array(mean[:, w]), expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "delta"])
+@pytest.mark.parametrize("n", [1, 4, 5, 13])
+def test_moments_and_gradients_do_not_depend_on_chunks_or_blocks(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, covariance: Covariance, n: int
+) -> None:
+    layer = random_layer(rng, covariance)
+    x, weights = normal(rng, 2, n, 3), normal(rng, 3, 2, n, 2)
+
+    def results() -> list[torch.Tensor]:
+        x_leaf = x.clone().requires_grad_()
+        latent = layer.moments(x_leaf, layer.factors())
+        total = sum((w * m).sum() for w, m in zip(weights, latent, strict=True))
+        leaves = [x_leaf, *layer.parameters()]
+        gradients = torch.autograd.grad(total, leaves, materialize_grads=True, allow_unused=True)
+        return [*latent, *gradients]
+
+    expected = results()
+    monkeypatch.setattr(layers, "_CHUNK", 1)
+    monkeypatch.setattr(layers, "_MIN_CHUNK", 4)
+    monkeypatch.setattr(linalg, "_BLOCK", 2)
+    for actual, wanted in zip(results(), expected, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-10, atol=1e-12)

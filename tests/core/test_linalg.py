@@ -15,6 +15,9 @@ from skgp.core.linalg import (
     inverse_cholesky,
     log_det_and_quadratic,
     log_mean_exp,
+    lower_outer,
+    lower_product,
+    upper_product,
     whitened_weights,
 )
 from skgp.core.nodes import trivial
@@ -246,3 +249,15 @@ def test_log_det_and_quadratic_gradients(rng: np.random.Generator) -> None:
     assert torch.autograd.gradcheck(
         lambda K, r: log_det_and_quadratic(symmetric(K), r, 0.1), (K, r)
     )
+
+
+@pytest.mark.parametrize("size", [1, 99, 149, 150, 251, 333])
+def test_triangular_products_are_those_of_dense_matrices(
+    rng: np.random.Generator, size: int
+) -> None:
+    """With one block, with several, and with blocks of unequal size."""
+    L, K, A = normal(rng, 2, size, size).tril(), normal(rng, 2, size, 5), normal(rng, 2, size, 5)
+    torch.testing.assert_close(lower_product(L, K), torch.einsum("wij,wjn->win", L, K))
+    torch.testing.assert_close(upper_product(L, K), torch.einsum("wji,wjn->win", L, K))
+    outer = torch.einsum("win,wjn->wij", A, K)
+    torch.testing.assert_close(lower_outer(A, K), outer * torch.ones(size, size).tril())
