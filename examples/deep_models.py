@@ -10,8 +10,8 @@ tuned inside a scikit-learn pipeline, beside a deep GP and two models of one lay
 """
 
 # %%
-# 2,000 deliveries to train on, 2,000 to test. Beside the search for a place there is skewed noise that
-# grows with the distance.
+# 2,000 deliveries to train on, 2,000 to test. Beside the search for a place there is skewed noise
+# that grows with the distance.
 import time
 from tempfile import TemporaryDirectory
 
@@ -43,8 +43,8 @@ X_train, y_train = deliveries(2000, rng)
 X_test, y_test = deliveries(2000, rng)
 
 # %%
-# The search: `beta_reg` and `width` by CRPS, on two folds. `memory` lets fits on the same rows share
-# their k-means.
+# The search: `beta_reg` and `width` by CRPS, on two folds. `memory` lets fits on the same rows
+# share their k-means.
 columns = make_column_transformer((StandardScaler(), [0, 1]), (OneHotEncoder(), [2]))
 options = {"n_inducing": 50, "max_iter": 60, "batch_size": 250, "random_state": 0}
 grid = {"dsppregressor__beta_reg": [0.3, 1.0], "dsppregressor__width": [2, 4]}
@@ -60,8 +60,8 @@ for name, value in search.best_params_.items():
 print(f"CRPS of the folds: {-search.best_score_:.3f} minutes")
 
 # %%
-# The others see the same rows. DSPP has the best densities and the best CRPS; its mean, for which it is
-# not trained, is about as good as theirs. The deep GP explains the spread by noise of one size.
+# The others see the same rows. DSPP has the best densities and the best CRPS; its mean, for which
+# it is not trained, is about as good as theirs. The deep GP explains the spread by noise of one size.
 start = time.perf_counter()
 others = {
     "SVGP": SVGPRegressor(**options),
@@ -79,8 +79,8 @@ for name, dist in dists.items():
     print(f"{name:8}{scores}{coverage(y_test, dist, coverage=0.9):18.1%}")
 
 # %%
-# A lorry, 6 km, in the morning and at 17 h. The search has the method `predict_proba` of its last step,
-# which on regressors is another name of `predict_dist`. The intervals need not be symmetric.
+# A lorry, 6 km, in the morning and at 17 h. The search has the method `predict_proba` of its last
+# step, which on regressors is another name of `predict_dist`. The intervals need not be symmetric.
 X_new = np.array([[6.0, 10.0, 2.0], [6.0, 17.0, 2.0]])
 new = search.predict_proba(X_new)
 late, (lower, upper) = new.ppf(0.95), new.interval(0.9)
