@@ -61,7 +61,7 @@ print(f"CRPS of the folds: {-search.best_score_:.3f} minutes")
 
 # %%
 # The others see the same rows. DSPP has the best densities and the best CRPS; its mean, for which
-# it is not trained, is about as good as theirs. The deep GP explains the spread by noise of one size.
+# it is not trained, is about as good as theirs. The deep GP calls the spread noise of one size.
 start = time.perf_counter()
 others = {
     "SVGP": SVGPRegressor(**options),
