@@ -34,8 +34,8 @@ SHARED: Final[dict[str, str]] = {
         """,
     "minibatch": """\
         max_iter : int or "auto", default="auto"
-            Epochs. "auto": $auto_epochs, but no more than make $auto_steps steps (and at least
-            3), and enough for 500 steps.
+            Epochs. "auto": $auto_epochs, but no more than make $most_steps steps (and at least
+            3), and enough for $least_steps steps.
         batch_size : int, default=1000
             Rows per step. A table of no more rows is trained as a whole, without random order.
         learning_rate_init : float, default=$rate
@@ -158,7 +158,12 @@ class documented:
     """
 
     def __init__(self, **values: str) -> None:
-        defaults = {"auto_epochs": "100", "auto_steps": "10,000", "noise_floor": "1e-4"}
+        defaults = {
+            "auto_epochs": "100",
+            "least_steps": "500",
+            "most_steps": "10,000",
+            "noise_floor": "1e-4",
+        }
         texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
         self._texts = texts | defaults | values
 

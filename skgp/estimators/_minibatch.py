@@ -16,7 +16,6 @@ from skgp.estimators._trained_regressor import TrainedRegressor, draw_seed
 from skgp.estimators._validation import check_rows, check_same_outputs
 
 _MIN_AUTO_EPOCHS = 3
-_MIN_AUTO_STEPS = 500
 
 
 class MinibatchRegressor(TrainedRegressor):
@@ -28,6 +27,7 @@ class MinibatchRegressor(TrainedRegressor):
 
     # max_iter="auto": fewer epochs for a long table, more for a short one
     _auto_epochs: ClassVar[int] = 100
+    _min_auto_steps: ClassVar[int] = 500
     _max_auto_steps: ClassVar[int] = 10_000
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -103,7 +103,7 @@ class MinibatchRegressor(TrainedRegressor):
         if max_iter == "auto":
             n_batches = max(1, round(n / self.batch_size))
             most = max(self._max_auto_steps // n_batches, _MIN_AUTO_EPOCHS)
-            least = math.ceil(_MIN_AUTO_STEPS / n_batches)
+            least = math.ceil(self._min_auto_steps / n_batches)
             max_iter = max(min(self._auto_epochs, most), least)
         return Plan(
             max_iter=int(max_iter),

@@ -85,8 +85,9 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         layer = self._layer(kernel, setup, h).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
-        if not hidden.layers:
-            # A top layer that is fitted to the first guess of hidden layers keeps them from moving.
+        # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
+        # on a long table that costs more than it saves.
+        if not hidden.layers or len(x) <= self.batch_size:
             rows = h, latent, setup.weight * observed.any(-1)
             noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
             n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())

@@ -17,7 +17,7 @@ from skgp.estimators._parameters import store_parameters
 
 @documented(
     rate="0.03",
-    auto_steps="2,000",
+    most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
 class DGPRegressor(DeepRegressor):

@@ -25,7 +25,8 @@ _MAX_COMPONENTS = 500  # of a grid rule: cost and memory of a step grow with the
     rate="0.03",
     noise_floor="1e-5",
     auto_epochs="40",
-    auto_steps="2,000",
+    least_steps="100",
+    most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
 class DSPPRegressor(DeepRegressor):
@@ -101,7 +102,9 @@ class DSPPRegressor(DeepRegressor):
     n_sites: int
     quadrature: str
 
-    _auto_epochs: ClassVar[int] = 40  # with more the inducing inputs overfit
+    # With more steps the inducing inputs overfit.
+    _auto_epochs: ClassVar[int] = 40
+    _min_auto_steps: ClassVar[int] = 100
     _hidden_var: ClassVar[float] = INITIAL_VAR
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

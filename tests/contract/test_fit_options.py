@@ -213,11 +213,12 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
 
 @for_minibatches
 def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
-    """100 epochs, but at least 3, and 500 to 10,000 steps; deep models take 3,000 at most."""
+    """100 epochs, but at least 3, and 500 to 10,000 steps; fewer of deep models."""
     model = case.make(max_iter="auto", batch_size=10)
-    many, more = (60, 3) if case.functions else (100, 10)
-    for n_batches, epochs in [(1, 500), (3, 167), (50, many), (1000, more), (10**5, 3)]:
-        assert model._plan(10 * n_batches).max_iter == epochs
+    expected = {"DGPRegressor": (500, 167, 40, 3, 3), "DSPPRegressor": (100, 40, 40, 3, 3)}
+    epochs = expected.get(case.cls.__name__, (500, 167, 100, 10, 3))
+    n_batches = (1, 3, 50, 1000, 10**5)
+    assert tuple(model._plan(10 * n).max_iter for n in n_batches) == epochs
 
 
 def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
