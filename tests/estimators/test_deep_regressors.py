@@ -189,7 +189,7 @@ def test_loss_of_a_training_step_against_loops(table, rng, monkeypatch, name):
             beta_reg=0.7,
             n_data=weight.sum(),
         )
-        np.testing.assert_allclose(value, expected, rtol=0, atol=1e-7)
-        np.testing.assert_allclose(recorded, expected, rtol=0, atol=1e-7)
+        # The oracle's divergence loses some digits to its inverses of Kuu and of small variances.
+        np.testing.assert_allclose([value, recorded], expected, rtol=2e-7)
         if cls is DGPRegressor:
             assert nodes.xi[0].shape == (3, 12, 2)
