@@ -196,12 +196,13 @@ def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) ->
 
 
 @for_minibatches
-def test_batches_give_a_fit_of_the_same_quality(make: Any, data: Data) -> None:
-    whole = make().fit(data.X, data.y)
-    batches = make(batch_size=20).fit(data.X, data.y)
+def test_batches_give_a_fit_of_the_same_quality(case: Case, data: Data) -> None:
+    max_iter = 100 if case.functions else 20  # several batches: no fitted start of a deep model
+    whole = case.make(max_iter=max_iter).fit(data.X, data.y)
+    batches = case.make(max_iter=max_iter, batch_size=20).fit(data.X, data.y)
     scores = [crps(data.y_new, m.predict_dist(data.X_new)) for m in (whole, batches)]
     assert scores[1] < 1.5 * scores[0]
-    assert batches.n_iter_ == whole.n_iter_ == 20
+    assert batches.n_iter_ == whole.n_iter_ == max_iter
 
 
 def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
@@ -221,14 +222,17 @@ def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     assert tuple(model._plan(10 * n).max_iter for n in n_batches) == epochs
 
 
-def test_scaling_can_be_switched_off(make: Any, data: Data) -> None:
+def test_scaling_can_be_switched_off(case: Case, data: Data) -> None:
     """On data that are scaled already, the switches make no difference."""
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     y = (data.y - data.y.mean()) / data.y.std()
     params = {"dtype": "float64", "max_iter": 5}
-    on = make(**params).fit(X, y)
-    off = make(normalize_X=False, normalize_y=False, **params).fit(X, y)
-    assert_same_predictions(on, off, X, rtol=1e-5)
+    on = case.make(**params).fit(X, y)
+    off = case.make(normalize_X=False, normalize_y=False, **params).fit(X, y)
+    # Adam makes full steps of gradients that are nothing but rounding, where hidden functions
+    # start from chance.
+    rtol = 0.1 if case.params.get("hidden_mean") == "concatenate" else 1e-5
+    assert_same_predictions(on, off, X, rtol=rtol)
 
 
 @for_gps
@@ -294,8 +298,10 @@ KERNELS = [rbf_plus_linear, periodic_times_rbf, scaled_matern_with_prior]
 
 @for_gps
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
-def test_kernels_by_name(make: Any, data: Data, kernel: str) -> None:
-    model = make(kernel=kernel).fit(data.X, data.y)
+def test_kernels_by_name(case: Case, data: Data, kernel: str) -> None:
+    # Rough hidden functions have more to learn.
+    params = {"max_iter": 40} if case.functions else {}
+    model = case.make(kernel=kernel, **params).fit(data.X, data.y)
     assert model.score(data.X_new, data.y_new) > 0.7
     assert nll(data.y_new, model.predict_dist(data.X_new)) < np.log(data.y.std()) + 1.42
 
