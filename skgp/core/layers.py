@@ -55,6 +55,8 @@ class Factors(NamedTuple):
         Mean of q.
     q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
         Square root of the covariance of q.
+    q_cov : Tensor of shape (W, M, M) or (W, M)
+        The covariance, or its diagonal if nothing else of it differs from zero.
     white_weights : Tensor of shape (W, M)
         Weights of the whitened columns A = L_inv Kuf in the mean of f.
     weights : Tensor of shape (W, M_mean) or None
@@ -64,8 +66,24 @@ class Factors(NamedTuple):
     L_inv: Tensor
     q_mu: Tensor
     q_sqrt: Tensor | None
+    q_cov: Tensor
     white_weights: Tensor
     weights: Tensor | None
+
+
+def make_factors(
+    L_inv: Tensor,
+    q_mu: Tensor,
+    q_sqrt: Tensor | None,
+    white_weights: Tensor,
+    weights: Tensor | None,
+) -> Factors:
+    """Factors with the covariance of q that goes with its root."""
+    if q_sqrt is None:
+        q_cov = torch.zeros_like(q_mu)
+    else:
+        q_cov = q_sqrt @ q_sqrt.mT if q_sqrt.dim() == 3 else q_sqrt.square()
+    return Factors(L_inv, q_mu, q_sqrt, q_cov, white_weights, weights)
 
 
 class Layer(nn.Module, ABC):
@@ -189,7 +207,7 @@ class SparseGP(SparseLayer):
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        return Factors(L_inv, q_mu, q_sqrt, q_mu, None)
+        return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         return _project(self.kernel.Kuf(self.Z, x), factors)
@@ -257,7 +275,7 @@ class DecoupledGP(TwoBasisGP):
         K_mean = self.kernel.Kuu(self.Z_mean)
         weights = whitened_weights(K_mean, self.mean_posterior.mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        return Factors(L_inv, q_mu, q_sqrt, q_mu, weights)
+        return make_factors(L_inv, q_mu, q_sqrt, q_mu, weights)
 
     def kl(self, factors: Factors) -> Tensor:
         mean_kl = self.mean_posterior.kl(self.mean_posterior.mu, None)
@@ -317,7 +335,7 @@ class OrthogonalGP(TwoBasisGP):
         weights = whitened_weights(rest, self.orthogonal_mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
         white_weights = q_mu - (A_mean @ weights.unsqueeze(-1)).squeeze(-1)
-        return Factors(L_inv, q_mu, q_sqrt, white_weights, weights)
+        return make_factors(L_inv, q_mu, q_sqrt, white_weights, weights)
 
     def kl(self, factors: Factors) -> Tensor:
         further = 0.5 * self.orthogonal_mu.square().sum()
@@ -326,16 +344,10 @@ class OrthogonalGP(TwoBasisGP):
 
 def _project(Kuf: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
     """Column by column with A = L_inv Kuf: weights^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
-    L_inv, _, q_sqrt, weights, _ = factors
-    if q_sqrt is not None and q_sqrt.dim() == 3:
-        S = q_sqrt @ q_sqrt.mT
-        moments = _FullProjection.apply(Kuf, L_inv, S, weights)  # type: ignore[no-untyped-call]
-    else:
-        s = torch.zeros_like(weights) if q_sqrt is None else q_sqrt.square()
-        moments = _DiagonalProjection.apply(  # type: ignore[no-untyped-call]
-            Kuf, L_inv, s, weights
-        )
-    mean, explained, q = moments
+    projection = _FullProjection if factors.q_cov.dim() == 3 else _DiagonalProjection
+    mean, explained, q = projection.apply(  # type: ignore[no-untyped-call]
+        Kuf, factors.L_inv, factors.q_cov, factors.white_weights
+    )
     return mean, explained, q
 
 

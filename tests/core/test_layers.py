@@ -29,7 +29,7 @@ from torch import Tensor
 
 from skgp.core import layers, linalg
 from skgp.core.kernels import GPyTorchKernel
-from skgp.core.layers import DecoupledGP, Factors, Latent, Layer, SparseGP, _project
+from skgp.core.layers import DecoupledGP, Latent, Layer, SparseGP, _project, make_factors
 from skgp.core.variational import Covariance
 
 JITTER = 1e-4
@@ -255,7 +255,7 @@ def test_gradient_of_the_projection(rng: np.random.Generator, kind: str) -> None
     inputs = [value.requires_grad_() for value in inputs]
 
     def project(Kuf: Tensor, L_inv: Tensor, q_sqrt: Tensor, q_mu: Tensor) -> tuple[Tensor, ...]:
-        return _project(Kuf, Factors(L_inv.tril(), q_mu, q_sqrt, q_mu, None))
+        return _project(Kuf, make_factors(L_inv.tril(), q_mu, q_sqrt, q_mu, None))
 
     assert torch.autograd.gradcheck(project, inputs)
 
@@ -265,7 +265,7 @@ def test_gradient_of_the_projection_of_a_point(rng: np.random.Generator) -> None
     inputs = [value.requires_grad_() for value in inputs]
 
     def project(Kuf: Tensor, L_inv: Tensor, q_mu: Tensor) -> tuple[Tensor, Tensor]:
-        mean, explained, q = _project(Kuf, Factors(L_inv.tril(), q_mu, None, q_mu, None))
+        mean, explained, q = _project(Kuf, make_factors(L_inv.tril(), q_mu, None, q_mu, None))
         assert torch.all(q == 0.0)
         return mean, explained
 
