@@ -85,6 +85,7 @@ class DGPRegressor(DeepRegressor):
     >>> y = np.sign(X[:, 0]) + 0.05 * rng.standard_normal(300)
     >>> model = DGPRegressor(n_inducing=20, max_iter=200, random_state=0).fit(X, y)
     >>> print(model.predict([[-0.5], [0.5]]).round(1))
+    [-1.  1.]
     """
 
     objective: str
