@@ -125,7 +125,6 @@ for_gps = _only(GP_REGRESSORS)
 for_sparse = _only(SPARSE_REGRESSORS)
 # One component, so one normal for each row.
 for_normals = _only(SPARSE_REGRESSORS + COLLAPSED_REGRESSORS)
-for_deep = _only(DEEP_REGRESSORS)
 for_stacks = _only(STACK_REGRESSORS)
 for_inducing = _only((*STACK_REGRESSORS, COLLAPSED_REGRESSORS[0]))
 for_minibatches = _only(MINIBATCH_REGRESSORS)
