@@ -94,7 +94,7 @@ def start_hyperparameters(
         optimizer.zero_grad()
         bound = collapsed_bound(layer.kernel, Z, x, y, weight, log_noise.exp(), layer.jitter)
         loss = -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     return log_noise.detach().exp()
 

@@ -8,8 +8,8 @@ function that keeps only what its backward needs. Any gpytorch kernel runs on th
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import gpytorch
 import torch
@@ -192,13 +192,11 @@ class Stationary(Kernel):
 
     def Kuu(self, Z: Tensor) -> Tensor:
         scaled = self._scaled(Z)
-        K: Tensor = _Covariance.apply(scaled, PROFILES[self.name])  # type: ignore[no-untyped-call]
+        K: Tensor = _Covariance.apply(scaled, PROFILES[self.name])
         return K
 
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
-        K: Tensor = _CrossCovariance.apply(  # type: ignore[no-untyped-call]
-            self._scaled(Z), self._scaled(x), PROFILES[self.name]
-        )
+        K: Tensor = _CrossCovariance.apply(self._scaled(Z), self._scaled(x), PROFILES[self.name])
         return K
 
     def kff(self, x: Tensor) -> Tensor:
@@ -246,8 +244,7 @@ class GPyTorchKernel(Kernel):
     def log_prior(self) -> Tensor | float:
         total: Tensor | float = 0.0
         for kernel in self.kernels:
-            priors: Iterator[tuple[Any, ...]] = kernel.named_priors()  # type: ignore[operator]
-            for _, module, prior, closure, _ in priors:
+            for _, module, prior, closure, _ in cast(GPyTorchBase, kernel).named_priors():
                 total = total + prior.log_prob(closure(module)).sum()
         return total
 

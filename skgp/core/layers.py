@@ -345,9 +345,7 @@ class OrthogonalGP(TwoBasisGP):
 def _project(Kuf: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
     """Column by column with A = L_inv Kuf: weights^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
     projection = _FullProjection if factors.q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(  # type: ignore[no-untyped-call]
-        Kuf, factors.L_inv, factors.q_cov, factors.white_weights
-    )
+    mean, explained, q = projection.apply(Kuf, factors.L_inv, factors.q_cov, factors.white_weights)
     return mean, explained, q
 
 

@@ -85,7 +85,7 @@ def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M, M), dtype of K, lower triangular
     """
-    result: Tensor = _InverseCholesky.apply(K, jitter)  # type: ignore[no-untyped-call]
+    result: Tensor = _InverseCholesky.apply(K, jitter)
     return result
 
 
@@ -105,7 +105,7 @@ def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M), dtype of K
     """
-    result: Tensor = _WhitenedWeights.apply(K, q_mu, jitter)  # type: ignore[no-untyped-call]
+    result: Tensor = _WhitenedWeights.apply(K, q_mu, jitter)
     return result
 
 
@@ -123,7 +123,7 @@ def log_det_and_quadratic(K: Tensor, r: Tensor, jitter: float) -> tuple[Tensor, 
     -------
     log_det, quadratic : Tensor of shape (W,), dtype of K
     """
-    log_det, quadratic = _LogDetAndQuadratic.apply(K, r, jitter)  # type: ignore[no-untyped-call]
+    log_det, quadratic = _LogDetAndQuadratic.apply(K, r, jitter)
     return log_det, quadratic
 
 

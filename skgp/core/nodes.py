@@ -77,9 +77,7 @@ class Sampled(NodeRule):
         self.widths = list(widths)
         self.n_samples = n_samples
         self.seed = seed
-        sobol = torch.quasirandom.SobolEngine(  # type: ignore[no-untyped-call]
-            sum(widths), scramble=True, seed=seed
-        )
+        sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
         uniform = sobol.draw(n_fixed, dtype=torch.float64)
         tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
         self.register_buffer("fixed", torch.special.ndtri(uniform.clamp(tail, 1.0 - tail)))

@@ -134,9 +134,7 @@ class LBFGS(Optimizer):
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = rate
         # Detached, for torch turns what the closure returns into a float.
-        before: Tensor = self._lbfgs.step(  # type: ignore[no-untyped-call]
-            lambda: closure().detach()
-        )
+        before: Tensor = self._lbfgs.step(lambda: closure().detach())
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss

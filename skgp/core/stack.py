@@ -1,7 +1,7 @@
 """A stack of layers: from a batch and its nodes to the latent moments of the top layer."""
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -103,4 +103,4 @@ class GPStack(nn.Module):
         return sum((layer.kernel.log_prior() for layer in self._layers()), start=0.0)
 
     def _layers(self) -> list[Layer]:
-        return list(self.layers)  # type: ignore[arg-type]
+        return cast(list[Layer], list(self.layers))

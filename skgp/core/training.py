@@ -197,7 +197,7 @@ class Trainer(Generic[ModuleT]):
         for parameter in self.parameters:
             parameter.grad = None
         loss = self.candidate.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         norm = torch.nn.utils.get_total_norm(
             [p.grad for p in self.parameters if p.grad is not None]
         )

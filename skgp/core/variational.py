@@ -121,9 +121,7 @@ class NaturalPosterior(Posterior):
         self.precision.copy_(precision)
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        mu, sqrt = _FromNatural.apply(  # type: ignore[no-untyped-call]
-            self.theta, self.precision
-        )
+        mu, sqrt = _FromNatural.apply(self.theta, self.precision)
         return mu, sqrt
 
 
