@@ -20,6 +20,8 @@ class Quadrature(NodeRule):
         Outputs W of each hidden layer.
     """
 
+    logits: Tensor  # unnormalised log-weights (Q,), learned or fixed
+
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
         self.widths = list(widths)
@@ -28,9 +30,9 @@ class Quadrature(NodeRule):
     def points(self) -> Tensor:
         """Nodes xi (Q, C)."""
 
-    @abstractmethod
     def log_weights(self) -> Tensor:
-        """Log-weights (Q,)."""
+        """Log-weights (Q,); their exponentials sum to one."""
+        return self.logits.log_softmax(0)
 
     def forward(self, n_rows: int) -> Nodes:
         xi = self.points().unsqueeze(1)
@@ -61,9 +63,6 @@ class Lined(Quadrature):
     def points(self) -> Tensor:
         return self.xi
 
-    def log_weights(self) -> Tensor:
-        return self.logits.log_softmax(0)
-
 
 class Grid(Quadrature):
     """Fixed Gauss-Hermite rule on the grid of S^C nodes (deep sigma point processes, Eqn 18).
@@ -77,7 +76,6 @@ class Grid(Quadrature):
 
     index: Tensor
     sites: Tensor
-    logits: Tensor
 
     def __init__(self, widths: Sequence[int], n_sites: int) -> None:
         super().__init__(widths)
@@ -98,9 +96,6 @@ class Grid(Quadrature):
 
     def points(self) -> Tensor:
         return self._sites().gather(0, self.index)
-
-    def log_weights(self) -> Tensor:
-        return self.logits.log_softmax(0)
 
     def _sites(self) -> Tensor:
         """Sites (S, C) of each hidden function."""
