@@ -1,5 +1,6 @@
 """Nodes: where the hidden layers of a stack are evaluated, and with which weights."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -85,7 +86,8 @@ class Sampled(NodeRule):
 
     def forward(self, n_rows: int) -> Nodes:
         xi = self._draw(n_rows) if self.training else self.fixed.unsqueeze(1)
-        return Nodes(torch.split_with_sizes(xi, self.widths, -1), equal_log_weights(xi))
+        log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
+        return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
     def _draw(self, n_rows: int) -> Tensor:
         # torch's generator takes 32 bits of its seed, so both numbers have to share them.
@@ -95,8 +97,3 @@ class Sampled(NodeRule):
         shape = self.n_samples, n_rows, sum(self.widths)
         draws = torch.randn(shape, generator=generator, dtype=self.fixed.dtype)
         return draws.to(self.fixed.device)
-
-
-def equal_log_weights(xi: Tensor) -> Tensor:
-    """Log-weights (Q,) of nodes xi (Q, ...) that all weigh the same."""
-    return xi.new_full((len(xi),), 1.0 / len(xi)).log()
