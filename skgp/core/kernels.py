@@ -157,6 +157,10 @@ class Kernel(nn.Module, ABC):
     def kff(self, x: Tensor) -> Tensor:
         """Diagonal of the covariance, (W, N) or broadcastable to it, of inputs x (N, D)."""
 
+    @abstractmethod
+    def Kff(self, x: Tensor) -> Tensor:
+        """Covariances (W, G, K, K) within G groups of inputs x (G, K, D)."""
+
     def log_prior(self) -> Tensor | float:
         """Log density of the hyper-parameters under their priors; zero without priors."""
         return 0.0
@@ -202,6 +206,11 @@ class Stationary(Kernel):
     def kff(self, x: Tensor) -> Tensor:
         return torch.ones(1, 1, dtype=x.dtype, device=x.device)
 
+    def Kff(self, x: Tensor) -> Tensor:
+        scaled = x * torch.exp(-self.log_lengthscale)[:, None, None, :]
+        K: Tensor = _Covariance.apply(scaled, PROFILES[self.name])
+        return K
+
     def _scaled(self, x: Tensor) -> Tensor:
         return x * torch.exp(-self.log_lengthscale).unsqueeze(-2)
 
@@ -240,6 +249,9 @@ class GPyTorchKernel(Kernel):
 
     def kff(self, x: Tensor) -> Tensor:
         return torch.stack([k(x, diag=True) for k in self.kernels])
+
+    def Kff(self, x: Tensor) -> Tensor:
+        return torch.stack([k(x).to_dense() for k in self.kernels])
 
     def log_prior(self) -> Tensor | float:
         total: Tensor | float = 0.0

@@ -89,11 +89,14 @@ class Sampled(NodeRule):
         log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
-    def _draw(self, n_rows: int) -> Tensor:
+    def generator(self) -> torch.Generator:
+        """The source of chance of the step that is due; the next call gives that of the next."""
         # torch's generator takes 32 bits of its seed, so both numbers have to share them.
         mixed = np.random.SeedSequence([self.seed, int(self.step)]).generate_state(1)
-        generator = torch.Generator().manual_seed(int(mixed[0]))
         self.step += 1
+        return torch.Generator().manual_seed(int(mixed[0]))
+
+    def _draw(self, n_rows: int) -> Tensor:
         shape = self.n_samples, n_rows, sum(self.widths)
-        draws = torch.randn(shape, generator=generator, dtype=self.fixed.dtype)
+        draws = torch.randn(shape, generator=self.generator(), dtype=self.fixed.dtype)
         return draws.to(self.fixed.device)

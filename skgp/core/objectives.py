@@ -1,8 +1,8 @@
 """Objectives as data: a term for each node and row, and a reduction over nodes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from skgp.core.layers import Latent
 from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.nodes import Nodes
-from skgp.core.stack import GPStack
+from skgp.core.stack import Stack
 
 Term = Callable[[Gaussian, Latent, Targets], Tensor]
 Reduction = Callable[[Tensor, Tensor], Tensor]
@@ -42,11 +42,14 @@ class Batch(NamedTuple):
     targets : Targets
     weight : Tensor of shape (B,) or None
         Row weights with mean one over the training data; None if all are equal.
+    rows : Tensor of shape (B,) or None
+        Numbers of the rows in the table; None where nothing depends on them.
     """
 
     x: Tensor
     targets: Targets
     weight: Tensor | None
+    rows: Tensor | None = None
 
 
 def average(terms: Tensor, log_omega: Tensor) -> Tensor:
@@ -74,7 +77,7 @@ def gamma_robust(gamma: float) -> Objective:
 
 def loss(
     objective: Objective,
-    stack: GPStack,
+    stack: Stack,
     likelihood: Gaussian,
     nodes: Nodes,
     batch: Batch,
@@ -87,7 +90,7 @@ def loss(
     Parameters
     ----------
     objective : Objective
-    stack : GPStack
+    stack : Stack
     likelihood : Gaussian
     nodes : Nodes
     batch : Batch
@@ -104,6 +107,19 @@ def loss(
     factors = stack.factors()
     latent = stack(batch.x, nodes, factors)
     fit = objective.reduce(objective.term(likelihood, latent, batch.targets), nodes.log_omega)
-    if batch.weight is not None:
-        fit = fit * batch.weight
+    return regularised(fit, stack, factors, batch.weight, beta_reg=beta_reg, n_data=n_data)
+
+
+def regularised(
+    fit: Tensor,
+    stack: Stack,
+    factors: Sequence[Any],
+    weight: Tensor | None,
+    *,
+    beta_reg: float,
+    n_data: float,
+) -> Tensor:
+    """The loss, given what is to be maximised for each row, (B,), and the rows' weights."""
+    if weight is not None:
+        fit = fit * weight
     return -fit.mean() + (beta_reg * stack.kl(factors) - stack.log_prior()) / n_data

@@ -1,5 +1,6 @@
 """A stack of layers: from a batch and its nodes to the latent moments of the top layer."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -38,29 +39,22 @@ def _select(source: Source, h: Tensor, x: Tensor) -> Tensor:
     return x if source == "inputs" else torch.cat([h, x.expand(len(h), -1, -1)], -1)
 
 
-class GPStack(nn.Module):
-    """Layers of sparse GPs, the last of which carries the latent functions of the likelihood.
+class Stack(nn.Module, ABC):
+    """Abstract base: GP layers, the last of which carries the latent functions of the likelihood.
 
     Parameters
     ----------
-    layers : sequence of Layer
-        From the inputs upwards.
-    features : Module, optional
+    features : Module or None
         From inputs (B, D) to features (B, F), in front of the first layer (deep kernel).
-    connections : sequence of Connection, optional
-        What each layer sees; the layer below it if None.
     """
 
-    def __init__(
-        self,
-        layers: Sequence[Layer],
-        features: nn.Module | None = None,
-        connections: Sequence[Connection] | None = None,
-    ) -> None:
+    def __init__(self, features: nn.Module | None) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(layers)
-        self.connections = [FEEDFORWARD] * len(layers) if connections is None else connections
         self.features = nn.Identity() if features is None else features
+
+    @abstractmethod
+    def _layers(self) -> list[Layer]:
+        """The GP layers from the inputs upwards."""
 
     @property
     def bottom(self) -> Layer:
@@ -75,6 +69,41 @@ class GPStack(nn.Module):
     def factors(self) -> list[Any]:
         """Factors of every layer: what a step or a prediction call computes once."""
         return [layer.factors() for layer in self._layers()]
+
+    @abstractmethod
+    def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
+        """Latent moments (Q, B, W) at a batch x (B, D)."""
+
+    def kl(self, factors: Sequence[Any]) -> Tensor:
+        """Sum of the layers' divergences, in nats."""
+        parts = zip(self._layers(), factors, strict=True)
+        return torch.stack([layer.kl(layer_factors) for layer, layer_factors in parts]).sum()
+
+    def log_prior(self) -> Tensor | float:
+        """Log density of all hyper-parameters under their priors."""
+        return sum((layer.kernel.log_prior() for layer in self._layers()), start=0.0)
+
+
+class GPStack(Stack):
+    """Layers of sparse GPs, each of which sees the one below it.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+    features : Module, optional
+    connections : sequence of Connection, optional
+        What each layer sees; the layer below it if None.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[Layer],
+        features: nn.Module | None = None,
+        connections: Sequence[Connection] | None = None,
+    ) -> None:
+        super().__init__(features)
+        self.layers = nn.ModuleList(layers)
+        self.connections = [FEEDFORWARD] * len(layers) if connections is None else connections
 
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Latent moments (Q, B, W) at a batch x (B, D).
@@ -92,15 +121,6 @@ class GPStack(nn.Module):
         layer, layer_factors, connection = top
         h, h_mean = connection.inputs(h, inputs)
         return layer.moments(h, layer_factors, h_mean)
-
-    def kl(self, factors: Sequence[Any]) -> Tensor:
-        """Sum of the layers' divergences, in nats."""
-        parts = zip(self._layers(), factors, strict=True)
-        return torch.stack([layer.kl(layer_factors) for layer, layer_factors in parts]).sum()
-
-    def log_prior(self) -> Tensor | float:
-        """Log density of all hyper-parameters under their priors."""
-        return sum((layer.kernel.log_prior() for layer in self._layers()), start=0.0)
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self.layers))

@@ -14,7 +14,7 @@ from skgp.core.initialisation import start_slope
 from skgp.core.kernels import Kernel
 from skgp.core.layers import Layer, SparseGP
 from skgp.core.nodes import NodeRule
-from skgp.core.stack import FEEDFORWARD, Connection
+from skgp.core.stack import FEEDFORWARD, Connection, GPStack
 from skgp.core.variational import make_posterior
 from skgp.estimators._gp_regressor import each_gp
 from skgp.estimators._setup import Setup
@@ -68,7 +68,12 @@ class DeepRegressor(StackRegressor):
             return super()._hidden(setup, x)
         top_inputs, _ = connections[-1].inputs(h.unsqueeze(0), x.unsqueeze(0))
         nodes = self._nodes([self.width] * len(layers), setup.seed)
-        return Hidden(layers, connections, nodes, top_inputs.squeeze(0))
+        return Hidden(
+            len(layers),
+            lambda top, features: GPStack([*layers, top], features, connections),
+            nodes,
+            top_inputs.squeeze(0),
+        )
 
     @torch.no_grad()
     def _hidden_layer(

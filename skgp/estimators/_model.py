@@ -6,11 +6,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.likelihoods import Gaussian, Predictive
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import PREDICTIVE, Batch, Objective, loss
-from skgp.core.stack import GPStack
+from skgp.core.objectives import PREDICTIVE, Batch
+from skgp.core.stack import Stack
 from skgp.estimators._table import Scale, Table
 
 Predictor = Callable[[Tensor], Predictive]
@@ -60,13 +59,13 @@ class GPModel(Model):
 
     Parameters
     ----------
-    stack : GPStack
+    stack : Stack
     likelihood : Gaussian
     nodes : NodeRule, optional
         For a stack with hidden layers.
     """
 
-    def __init__(self, stack: GPStack, likelihood: Gaussian, nodes: NodeRule | None = None) -> None:
+    def __init__(self, stack: Stack, likelihood: Gaussian, nodes: NodeRule | None = None) -> None:
         super().__init__()
         self.stack = stack
         self.likelihood = likelihood
@@ -76,28 +75,6 @@ class GPModel(Model):
     def log_weights(self) -> Tensor:
         log_omega: Tensor = self.nodes(1).log_omega
         return log_omega
-
-    def loss(
-        self,
-        batch: Batch,
-        objective: Objective,
-        *,
-        beta_reg: float,
-        weight_decay: float,
-        n_data: float,
-    ) -> Tensor:
-        """Training loss of a batch, nats per row, with the penalty of a deep kernel's weights."""
-        check_batch(self.stack.features, len(batch.x))
-        value = loss(
-            objective,
-            self.stack,
-            self.likelihood,
-            self.nodes(len(batch.x)),
-            batch,
-            beta_reg=beta_reg,
-            n_data=n_data,
-        )
-        return value + weight_decay * half_squared_norm(self.stack.features)
 
     def predictor(self) -> Predictor:
         factors, nodes = self.stack.factors(), self.nodes(1)

@@ -1,22 +1,23 @@
 """What sparse and deep regressors share: assembly of the model, its loss and its optimiser."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
+from torch import Tensor, nn
 
+from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.initialisation import start_hyperparameters, start_posterior
 from skgp.core.kernels import Kernel, make_kernel
 from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import Objective
+from skgp.core.objectives import Batch, Objective, loss
 from skgp.core.optimizers import Adam, Optimizer
-from skgp.core.stack import FEEDFORWARD, Connection, GPStack
+from skgp.core.stack import GPStack, Stack
 from skgp.core.training import Candidate
 from skgp.core.variational import Covariance, make_posterior
 from skgp.estimators._gp_regressor import INITIAL_NOISE, InducingRegressor, each_gp
@@ -28,20 +29,20 @@ INITIAL_VAR = 0.1  # of q(v)
 
 
 class Hidden(NamedTuple):
-    """Hidden layers of a stack, and what the top layer sees of the setup's rows.
+    """Hidden layers, and what the top layer sees of the setup's rows.
 
     Attributes
     ----------
-    layers : sequence of Layer
-    connections : sequence of Connection
-        Of the hidden layers, then of the top layer.
+    n_layers : int
+        Hidden layers of any kind.
+    stack : callable (top layer, feature extractor or None) -> Stack
     nodes : NodeRule
     h : Tensor of shape (n, F)
         Inputs of the top layer's kernel at the initial parameters.
     """
 
-    layers: Sequence[Layer]
-    connections: Sequence[Connection]
+    n_layers: int
+    stack: Callable[[Layer, nn.Module | None], Stack]
     nodes: NodeRule
     h: Tensor
 
@@ -81,24 +82,23 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         features, x = self._features(setup)
         hidden = self._hidden(setup, x)
         h = hidden.h
-        kernel = self._make_kernel(setup, h, len(latent), 1 + len(hidden.layers))
+        kernel = self._make_kernel(setup, h, len(latent), 1 + hidden.n_layers)
         layer = self._layer(kernel, setup, h).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
         # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
         # on a long table that costs more than it saves.
-        if not hidden.layers or len(x) <= self.batch_size:
+        if not hidden.n_layers or len(x) <= self.batch_size:
             rows = h, latent, setup.weight * observed.any(-1)
             noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
             n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
             start_posterior(layer, *rows, noise_var, n_observed)
             likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
-        stack = GPStack([*hidden.layers, layer], features, hidden.connections)
-        return GPModel(stack, likelihood, hidden.nodes)
+        return GPModel(hidden.stack(layer, features), likelihood, hidden.nodes)
 
     def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
         """Hidden layers between the features x (n, F) and the top layer: none by default."""
-        return Hidden([], [FEEDFORWARD], Trivial(), x)
+        return Hidden(0, lambda top, features: GPStack([top], features), Trivial(), x)
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
         """Kernel of n_gps GPs over features (n, F), for the layer of this number from below."""
@@ -116,18 +116,20 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         return covariance
 
     def _candidate(self, model: GPModel, n_data: float) -> Candidate[GPModel]:
-        objective = self._objective()
+        features = model.stack.features
 
-        def loss(batch: Any) -> Tensor:
-            return model.loss(
-                batch,
-                objective,
-                beta_reg=self.beta_reg,
-                weight_decay=self.weight_decay,
-                n_data=n_data,
-            )
+        def penalised(batch: Batch) -> Tensor:
+            check_batch(features, len(batch.x))
+            value = self._loss(model, batch, n_data)
+            return value + self.weight_decay * half_squared_norm(features)
 
-        return Candidate(model, loss, self._make_optimizer(model, n_data))
+        return Candidate(model, penalised, self._make_optimizer(model, n_data))
+
+    def _loss(self, model: GPModel, batch: Batch, n_data: float) -> Tensor:
+        """Training loss of a batch, nats per row, without the penalty of a deep kernel's weights."""
+        nodes = model.nodes(len(batch.x))
+        parts = self._objective(), model.stack, model.likelihood, nodes, batch
+        return loss(*parts, beta_reg=self.beta_reg, n_data=n_data)
 
     def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
         trained = [p for p in model.parameters() if p.requires_grad]

@@ -117,7 +117,7 @@ class Table:
         weight = None
         if self.sample_weight is not None:
             weight = self._tensor(self.sample_weight[index] / self._mean_weight)
-        return Batch(x, Targets(y, mask), weight)
+        return Batch(x, Targets(y, mask), weight, rows.to(self.like.device))
 
     def _tensor(self, values: Array) -> Tensor:
         return torch.from_numpy(values).to(self.like)

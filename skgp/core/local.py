@@ -1,0 +1,97 @@
+"""Local posteriors: q(w_n) = N(a_n, b_n^2) of the latent covariates of each training row."""
+
+import math
+from abc import ABC, abstractmethod
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.linalg import LOG_2PI
+
+_HIDDEN = (10, 10)  # units of the network (importance-weighted paper, supplement)
+_START_LOG_STD = -5.0  # certain at the start, so that the covariates are used before they are blurred
+
+
+class Local(NamedTuple):
+    """Moments of q(w_n) = N(mean, exp(log_std)^2), each of shape (B, C)."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def draw(self, epsilon: Tensor) -> Tensor:
+        """Covariates w (..., B, C) at standard normal numbers of the same shape."""
+        return self.mean + self.log_std.exp() * epsilon
+
+    def log_ratio(self, w: Tensor, epsilon: Tensor) -> Tensor:
+        """log p(w) - log q(w) of draws (..., B, C), p = N(0, I); shape (..., B)."""
+        return (0.5 * (epsilon.square() - w.square()) + self.log_std).sum(-1)
+
+    def kl(self) -> Tensor:
+        """KL(q(w_n) || N(0, I)) of each row, (B,), in nats."""
+        variance = (2.0 * self.log_std).exp()
+        return 0.5 * (variance + self.mean.square() - 1.0).sum(-1) - self.log_std.sum(-1)
+
+
+class LocalPosterior(nn.Module, ABC):
+    """q(w) of a layer of latent covariates, for the rows of a batch."""
+
+    @abstractmethod
+    def forward(self, evidence: Tensor, rows: Tensor) -> Local:
+        """Moments for rows with this evidence (B, E) and these numbers (B,) in the table."""
+
+
+class Amortized(LocalPosterior):
+    """A tanh network with skip connections, from inputs and targets of a row to its moments.
+
+    Parameters
+    ----------
+    n_evidence : int
+        Number E of what is known of a row: inputs, targets and which of these are observed.
+    n_covariates : int
+        Number C of latent covariates.
+    generator : torch.Generator
+        Source of the initial weights (Glorot and Bengio 2010).
+    """
+
+    def __init__(self, n_evidence: int, n_covariates: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        widths = [n_evidence, *_HIDDEN, 2 * n_covariates]
+        for n_in, n_out in pairwise(widths):
+            weight = nn.init.xavier_normal_(torch.empty(n_out, n_in), generator=generator)
+            self.weights.append(weight)
+            self.biases.append(torch.zeros(n_out))
+        with torch.no_grad():
+            self.biases[-1][n_covariates:] = _START_LOG_STD
+
+    def forward(self, evidence: Tensor, rows: Tensor) -> Local:
+        *hidden, (weight, bias) = zip(self.weights, self.biases, strict=True)
+        h = evidence
+        for w, b in hidden:
+            step = torch.tanh(nn.functional.linear(h, w, b))
+            h = step + h if step.shape == h.shape else step
+        mean, log_std = nn.functional.linear(h, weight, bias).chunk(2, -1)
+        return Local(mean, log_std)
+
+
+class Free(LocalPosterior):
+    """Parameters of its own for each training row.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the training table.
+    n_covariates : int
+    generator : torch.Generator
+        Source of the initial means.
+    """
+
+    def __init__(self, n_rows: int, n_covariates: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.randn(n_rows, n_covariates, generator=generator))
+        self.log_std = nn.Parameter(torch.full((n_rows, n_covariates), _START_LOG_STD))
+
+    def forward(self, evidence: Tensor, rows: Tensor) -> Local:
+        return Local(self.mean[rows], self.log_std[rows])

@@ -1,0 +1,109 @@
+"""Hidden sparse GPs that share a kernel, and move their inputs along fixed directions."""
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.kernels import Kernel
+from skgp.core.layers import Factors, SparseLayer, make_factors
+from skgp.core.linalg import cholesky, inverse_cholesky
+from skgp.core.variational import Posterior
+
+_SMALL_JITTER = 1e-3  # relative to what inducing inputs leave unexplained, which is little
+
+
+class ProjectedGP(SparseLayer):
+    """h -> h + f(h) P with W independent GPs f of one kernel: a linear model of coregionalisation.
+
+    The kernel and the inducing inputs are common (importance-weighted paper, section 2.6), so that
+    one Cholesky factor and one whitened block A serve all W.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of one GP.
+    Z : Tensor of shape (1, M, F)
+        Initial inducing inputs.
+    posterior : Posterior
+        q(v) of the W GPs.
+    projection : Tensor of shape (W, F)
+        P; fixed.
+    jitter : float
+    """
+
+    projection: Tensor
+
+    def __init__(
+        self, kernel: Kernel, Z: Tensor, posterior: Posterior, projection: Tensor, jitter: float
+    ) -> None:
+        super().__init__(kernel, jitter)
+        self.mean = nn.Parameter(torch.zeros(len(projection)))
+        self.Z = nn.Parameter(Z)
+        self.posterior = posterior
+        self.register_buffer("projection", projection)
+
+    @property
+    def mean_inputs(self) -> Tensor:
+        return self.Z
+
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        self.posterior.start(information, precision)
+
+    def factors(self) -> Factors:
+        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        q_mu, q_sqrt = self.posterior.moments()
+        return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
+
+    def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        A = self._whitened(x, factors)
+        if factors.q_cov.dim() == 3:
+            q = (A * (factors.q_cov @ A)).sum(-2)
+        else:
+            q = factors.q_cov @ A.square()
+        return factors.white_weights @ A, A.square().sum(-2, keepdim=True), q
+
+    def kl(self, factors: Factors) -> Tensor:
+        return self.posterior.kl(factors.q_mu, factors.q_sqrt)
+
+    def propagate(self, h: Tensor, xi: Tensor, factors: Factors) -> Tensor:
+        """Values (Q, B, F) at h (Q or 1, B, F) and nodes xi (Q, 1, W)."""
+        latent = self.moments(h, factors)
+        # The floor keeps the slope of the root finite where a layer is certain.
+        deviation = latent.f_var.clamp_min(torch.finfo(h.dtype).eps).sqrt()
+        return h + (latent.f_mean + deviation * xi) @ self.projection
+
+    def draw(self, h: Tensor, factors: Factors, generator: torch.Generator) -> Tensor:
+        """Values at h (S, K, B, F), joint over the K inputs that a row has in each of S draws.
+
+        f_k = A_k^T v + e_k with one v ~ q(v) for each row and draw, and e ~ N(0, Kff - A^T A) over
+        the K inputs: the moments of the conditional GP, at the cost of a K x K Cholesky factor.
+        """
+        n_samples, n_inputs, n_rows, _ = h.shape
+        groups = h.transpose(1, 2).flatten(0, 1)  # (G, K, F), G = S B
+        A = self._whitened(groups.flatten(0, 1), factors).mT.unflatten(0, (-1, n_inputs))
+        v = self._draw_inducing(len(groups), factors, generator)
+        unexplained = self.kernel.Kff(groups)[0] - A @ A.mT
+        floor = 8.0 * torch.finfo(h.dtype).eps  # rounding can make it indefinite
+        unexplained.diagonal(dim1=-2, dim2=-1).clamp_min_(floor)
+        zeta = _normal((len(groups), n_inputs, len(self.mean)), generator, h)
+        rest = cholesky(unexplained, _SMALL_JITTER).to(h) @ zeta
+        f = self.mean + self.kernel.variance.sqrt() * (A @ v + rest)
+        f = f.unflatten(0, (n_samples, n_rows)).transpose(1, 2)
+        return h + f @ self.projection
+
+    def _draw_inducing(self, n: int, factors: Factors, generator: torch.Generator) -> Tensor:
+        """Draws (n, M, W) from q(v)."""
+        epsilon = _normal((len(self.mean), n, factors.q_mu.shape[-1]), generator, factors.q_mu)
+        assert factors.q_sqrt is not None
+        if factors.q_sqrt.dim() == 3:
+            blurred = epsilon @ factors.q_sqrt.mT
+        else:
+            blurred = epsilon * factors.q_sqrt.unsqueeze(-2)
+        return (factors.q_mu.unsqueeze(-2) + blurred).movedim(0, -1)
+
+    def _whitened(self, x: Tensor, factors: Factors) -> Tensor:
+        """A = L_inv Kuf, (M, N), at x (N, F)."""
+        return (factors.L_inv @ self.kernel.Kuf(self.Z, x)).squeeze(0)
+
+
+def _normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
+    return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
