@@ -14,7 +14,7 @@ from torch import nn
 
 from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
 from skgp.core.likelihoods import Targets
-from skgp.core.objectives import ELBO, Batch
+from skgp.core.objectives import Batch
 
 
 def tanh_network(n_features: int) -> nn.Module:
@@ -117,19 +117,19 @@ def test_a_search_over_networks(data: Data) -> None:
 
 def test_weight_decay_is_a_penalty_on_the_network_alone(data: Data) -> None:
     """Finite differences of the training loss, with and without it, in every parameter."""
-    model = SVGPRegressor(feature_extractor=tanh_network, random_state=0, **SMALL)
-    model = model.fit(data.X, data.y).model_.double()
+    estimator = SVGPRegressor(feature_extractor=tanh_network, random_state=0, **SMALL)
+    model = estimator.fit(data.X, data.y).model_.double()
     x, y = torch.from_numpy(data.X[:9] / 30.0), torch.from_numpy(data.y[:9, None] / 20.0)
     batch = Batch(x, Targets(y, None), None)
     network = {id(p) for p in model.stack.features.parameters()}
 
     def slope(parameter: nn.Parameter, decay: float) -> float:
         values = []
+        loss = estimator.set_params(weight_decay=decay)._candidate(model, 60.0).loss
         for step in (1e-5, -2e-5):
             with torch.no_grad():
                 parameter.view(-1)[0] += step
-                loss = model.loss(batch, ELBO, beta_reg=1.0, weight_decay=decay, n_data=60.0)
-                values.append(loss.item())
+                values.append(loss(batch).item())
         with torch.no_grad():
             parameter.view(-1)[0] += 1e-5
         return (values[0] - values[1]) / 2e-5

@@ -214,9 +214,9 @@ class WholeLoss(nn.Module):
         self.model, self.objective, self.batch = model, objective, batch
 
     def forward(self) -> Tensor:
-        return self.model.loss(
-            self.batch, self.objective, beta_reg=0.4, weight_decay=0.0, n_data=20.0
-        )
+        nodes = self.model.nodes(len(self.batch.x))
+        parts = self.objective, self.model.stack, self.model.likelihood, nodes, self.batch
+        return loss(*parts, beta_reg=0.4, n_data=20.0)
 
 
 @pytest.mark.parametrize("family", ["dgp", "dgp-predictive", "dgp-gamma", "dspp-qr1", "dspp-qr3"])
