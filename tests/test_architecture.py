@@ -30,6 +30,7 @@ LEVELS = (
     (
         "skgp.core.kernels",
         "skgp.core.inducing",
+        "skgp.core.local",
         "skgp.core.nodes",
         "skgp.core.variational",
         "skgp.distributions",
@@ -46,9 +47,11 @@ LEVELS = (
         "skgp.core.stack",
         "skgp.core.initialisation",
         "skgp.core.exact",
+        "skgp.core.projected",
     ),
     ("skgp.core.objectives",),
-    ("skgp.core.training", "skgp.core.dropout"),
+    ("skgp.core.training", "skgp.core.dropout", "skgp.core.latent_stack"),
+    ("skgp.core.importance",),
     ("skgp.estimators._",),  # every private module of the package
     ("skgp.estimators.",),  # every public module: the families
 )

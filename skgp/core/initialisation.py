@@ -143,15 +143,15 @@ def start_slope(x: Tensor, weight: Tensor, n_outputs: int, seed: int) -> Tensor:
     n_inputs = x.shape[1]
     if n_outputs == n_inputs:
         return torch.eye(n_inputs, dtype=x.dtype)
-    directions = start_directions(x, weight)[:, :n_outputs]
+    directions = principal_directions(x, weight)[:, :n_outputs]
     generator = torch.Generator().manual_seed(seed)
     shape = n_inputs, n_outputs - directions.shape[1]
     further = torch.randn(shape, generator=generator, dtype=x.dtype)
     return torch.cat([directions, further / further.norm(dim=0)], 1)
 
 
-def start_directions(x: Tensor, weight: Tensor) -> Tensor:
-    """Principal directions of x (n, D), rows weighted by (n,): columns (D, D), the leading first."""
+def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
+    """Principal directions of x (n, D), rows weighted by (n,): columns, the leading first."""
     centred = x - weight @ x / weight.sum()
     scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
     return torch.linalg.eigh(scatter).eigenvectors.flip(-1)

@@ -81,7 +81,8 @@ class LatentStack(Stack):
             else:
                 shape = len(xi), h.shape[1], -1
                 h = torch.cat([h.expand(*shape), xi.expand(*shape)], -1)
-        return self.top.moments(h, next(of_layers))
+        latent = self.top.moments(h, next(of_layers))
+        return _spread(latent) if len(h) > 1 and self._has_covariates() else latent
 
     def draw(
         self,
@@ -117,6 +118,9 @@ class LatentStack(Stack):
         latent = Latent(*(moment.unflatten(0, h.shape[:2]) for moment in flat))
         return Draw(latent, log_ratio, local_kl)
 
+    def _has_covariates(self) -> bool:
+        return any(isinstance(block, LatentCovariates) for block in self._blocks())
+
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))
 
@@ -128,3 +132,18 @@ def evidence(features: Tensor, targets: Targets) -> Tensor:
     """What is known of training rows, (B, F + 2 P): features, targets, and which are observed."""
     observed = torch.ones_like(targets.y) if targets.mask is None else targets.mask
     return torch.cat([features, targets.y, observed], -1)
+
+
+def _spread(latent: Latent) -> Latent:
+    """The latent moments with the variance of f within the cell that a node stands for.
+
+    Q nodes cut the covariates' distribution into cells of equal probability. Where f varies from
+    node to node by more than the noise, a mixture of Q narrow normals would have gaps. Ordered by
+    its mean, each component is spread over half the gap to either neighbour, a uniform
+    distribution of variance gap^2 / 12; in the limit of many nodes nothing is added.
+    """
+    order = latent.f_mean.argsort(0)
+    gaps = latent.f_mean.gather(0, order).diff(dim=0)
+    width = 0.5 * (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]]))
+    within = torch.empty_like(width).scatter_(0, order, width.square() / 12.0)
+    return latent._replace(v_prior=latent.v_prior + within)

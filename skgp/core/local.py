@@ -1,6 +1,5 @@
 """Local posteriors: q(w_n) = N(a_n, b_n^2) of the latent covariates of each training row."""
 
-import math
 from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import NamedTuple
@@ -8,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skgp.core.linalg import LOG_2PI
-
 _HIDDEN = (10, 10)  # units of the network (importance-weighted paper, supplement)
-_START_LOG_STD = -5.0  # certain at the start, so that the covariates are used before they are blurred
+# Certain at the start, so that covariates are used before they are blurred; the paper's network has
+# -5, from which Adam needs hundreds of steps to return.
+_START_LOG_STD = -2.0
 
 
 class Local(NamedTuple):
@@ -38,8 +37,8 @@ class LocalPosterior(nn.Module, ABC):
     """q(w) of a layer of latent covariates, for the rows of a batch."""
 
     @abstractmethod
-    def forward(self, evidence: Tensor, rows: Tensor) -> Local:
-        """Moments for rows with this evidence (B, E) and these numbers (B,) in the table."""
+    def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
+        """Moments for rows with this evidence (B, E), of these numbers (B,) in the table."""
 
 
 class Amortized(LocalPosterior):
@@ -66,7 +65,7 @@ class Amortized(LocalPosterior):
         with torch.no_grad():
             self.biases[-1][n_covariates:] = _START_LOG_STD
 
-    def forward(self, evidence: Tensor, rows: Tensor) -> Local:
+    def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
         *hidden, (weight, bias) = zip(self.weights, self.biases, strict=True)
         h = evidence
         for w, b in hidden:
@@ -93,5 +92,5 @@ class Free(LocalPosterior):
         self.mean = nn.Parameter(torch.randn(n_rows, n_covariates, generator=generator))
         self.log_std = nn.Parameter(torch.full((n_rows, n_covariates), _START_LOG_STD))
 
-    def forward(self, evidence: Tensor, rows: Tensor) -> Local:
+    def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
         return Local(self.mean[rows], self.log_std[rows])

@@ -70,7 +70,8 @@ class NaturalGradient(Optimizer):
 
     theta <- theta + rho dL/d eta, where L is the objective of all data: with rho = 1 and a batch
     of all rows the step ends at the optimal q(u) of a Gaussian likelihood (Hensman et al. 2013;
-    Salimbeni et al. 2018).
+    Salimbeni et al. 2018). A step after which q(u) would have no covariance is not taken: in that
+    step everything else moves alone.
 
     Parameters
     ----------
@@ -89,16 +90,15 @@ class NaturalGradient(Optimizer):
         n_data: float,
         others: Optimizer,
     ) -> None:
-        self._parameters = [p for posterior in posteriors for p in posterior.parameters()]
+        self._posteriors = posteriors
         self._peak = learning_rate * n_data
         self._others = others
 
     def step(self, closure: Closure, rate: float) -> float:
         loss = self._others.step(closure, rate)
         with torch.no_grad():
-            for parameter in self._parameters:
-                assert parameter.grad is not None
-                parameter.sub_(parameter.grad, alpha=self._peak * rate)
+            for posterior in self._posteriors:
+                posterior.step(self._peak * rate)
         return loss
 
     def state_dict(self) -> dict[str, Any]:

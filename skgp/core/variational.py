@@ -124,6 +124,17 @@ class NaturalPosterior(Posterior):
         mu, sqrt = _FromNatural.apply(self.theta, self.precision)
         return mu, sqrt
 
+    @torch.no_grad()
+    def step(self, length: float) -> None:
+        """Go against the gradients by this length, unless q(v) would lose its covariance."""
+        assert self.theta.grad is not None
+        assert self.precision.grad is not None
+        precision = self.precision - length * self.precision.grad
+        _, info = torch.linalg.cholesky_ex(precision)
+        if not bool(info.any()):
+            self.precision.copy_(precision)
+            self.theta.sub_(self.theta.grad, alpha=length)
+
 
 class _FromNatural(torch.autograd.Function):
     """Mean and upper root R of the covariance, R R^T = P^-1, from theta and P."""

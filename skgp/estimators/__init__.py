@@ -4,6 +4,7 @@ from skgp.estimators.dgp import DGPRegressor
 from skgp.estimators.dspp import DSPPRegressor
 from skgp.estimators.exact import ExactGPRegressor
 from skgp.estimators.fitc import FITCRegressor
+from skgp.estimators.iwdgp import IWDGPRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
 from skgp.estimators.svgp import SVGPRegressor
 from skgp.estimators.vfitc import VFITCRegressor
@@ -13,6 +14,7 @@ __all__ = [
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
+    "IWDGPRegressor",
     "PPGPRRegressor",
     "SVGPRegressor",
     "VFITCRegressor",

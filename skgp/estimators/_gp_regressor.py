@@ -67,7 +67,8 @@ class GPRegressor(TrainedRegressor):
         model = self._fitted_model()
         lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
         if self.feature_extractor is None:
-            lengthscale = lengthscale * model.x_scale.unit
+            # Latent covariates, if the layer sees any, come after the columns of X.
+            lengthscale = lengthscale[:, : self.n_features_in_] * model.x_scale.unit
         return self._squeeze(lengthscale)
 
     # ------------------------------------------------------------- helpers
@@ -112,7 +113,7 @@ class InducingRegressor(GPRegressor):
         assert isinstance(layer, SparseLayer)
         Z: Array = layer.Z.detach().cpu().numpy()
         if self.feature_extractor is None:
-            Z = Z * model.x_scale.unit + model.x_scale.offset
+            Z = Z[..., : self.n_features_in_] * model.x_scale.unit + model.x_scale.offset
         return self._squeeze(Z)
 
 

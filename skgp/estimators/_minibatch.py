@@ -64,8 +64,7 @@ class MinibatchRegressor(TrainedRegressor):
             If `early_stopping` is set, or as in `fit`.
         """
         self._validate_params()
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True")
+        self._check_stream()
         if n_total is not None:
             check_scalar(n_total, "n_total", Real, min_val=0, include_boundaries="neither")
             if not math.isfinite(n_total):
@@ -92,6 +91,11 @@ class MinibatchRegressor(TrainedRegressor):
         self.n_samples_seen_ = seen
         self._optimizer_state = trainer.optimizer.state_dict()
         return self
+
+    def _check_stream(self) -> None:
+        """Refuse parameters with which there is no training on chunks of a stream."""
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True")
 
     def _auto_dtype(self, n: int) -> str:
         # A table that is trained as a whole costs little, and its fit is then as good as

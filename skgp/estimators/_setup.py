@@ -51,6 +51,8 @@ class Setup:
         Weights of the same rows.
     n_data : float
         Sum of the weights of all training rows.
+    n_rows : int
+        Number of all training rows.
     centres : Centres
         Shared by all restarts.
     restart : int
@@ -63,6 +65,7 @@ class Setup:
     Y: Tensor
     weight: Tensor
     n_data: float
+    n_rows: int
     centres: Centres
     restart: int
     seed: int

@@ -126,7 +126,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         return Candidate(model, penalised, self._make_optimizer(model, n_data))
 
     def _loss(self, model: GPModel, batch: Batch, n_data: float) -> Tensor:
-        """Training loss of a batch, nats per row, without the penalty of a deep kernel's weights."""
+        """Training loss of a batch, nats per row, without the penalty on a deep kernel."""
         nodes = model.nodes(len(batch.x))
         parts = self._objective(), model.stack, model.likelihood, nodes, batch
         return loss(*parts, beta_reg=self.beta_reg, n_data=n_data)

@@ -266,7 +266,9 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
         seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
         centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
         models = [
-            self._build(Setup(x, Y, weight_of_rows, table.n_data, centres, restart, seed))
+            self._build(
+                Setup(x, Y, weight_of_rows, table.n_data, len(table), centres, restart, seed)
+            )
             for restart, seed in enumerate(seeds)
         ]
         for model in models:

@@ -25,6 +25,8 @@ _START_JITTER = 1e-8  # of their kernel matrix, which no noise regularises
 class _ExactModel(CollapsedModel):
     """One exact layer."""
 
+    stack: GPStack
+
     def log_marginal(self, rows: Observed) -> Tensor:
         gp, noise_var = self._gp, self.likelihood.noise_var
         x, y, weight, mask = rows

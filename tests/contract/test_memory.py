@@ -156,7 +156,7 @@ def test_lengthscales_of_restarts_are_log_normal() -> None:
     """Standard deviation 0.5 of the logarithm: 400 seeds, tolerance 4 standard errors."""
     x = torch.zeros(2, 4).double()
     setups = [
-        Setup(x, x, x[:, 0], 2.0, Centres(lambda *_: None, 0), restart=1, seed=seed)
+        Setup(x, x, x[:, 0], 2.0, 2, Centres(lambda *_: None, 0), restart=1, seed=seed)
         for seed in range(400)
     ]
     logs = np.log([setup.lengthscale(x) / 2.0 for setup in setups])
