@@ -52,12 +52,20 @@ def tables(protocol: Table) -> list[Table]:
 def _methods(protocol: Table, table: Table) -> dict[str, Any]:
     """A table's methods: those it names, with what it says of them over what the protocol says."""
     defined = protocol.get("methods", {})
-    methods = {}
-    for name, changes in table.get("methods", defined).items():
-        method = defined.get(name, {})
-        params = {**method.get("params", {}), **changes.get("params", {})}
-        methods[name] = {**method, **changes, "params": params}
-    return methods
+    named = table.get("methods", defined)
+    return {name: _method(name, defined, named) for name in named}
+
+
+def _method(name: str, defined: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """A method: that which it is like, what the protocol says over it, and then the table."""
+    parts = [methods.get(name, {}) for methods in (defined, named)]
+    likes = [part["like"] for part in parts if "like" in part]
+    if likes:
+        parts.insert(0, _method(likes[-1], defined, named))
+    params: dict[str, Any] = {}
+    for part in parts:
+        params |= part.get("params", {})
+    return {**{key: part[key] for part in parts for key in part}, "params": params}
 
 
 def settings(table: Table, method: str) -> list[dict[str, Any]]:

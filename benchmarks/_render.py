@@ -3,8 +3,8 @@
 import csv
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -15,6 +15,7 @@ METRICS = ("NLL", "RMSE", "CRPS", "coverage90")
 RANKED = ("NLL", "RMSE", "CRPS")
 Row = dict[str, Any]
 Reference = dict[tuple[str, str, str, str], float]
+Scores = dict[tuple[str, str], float]  # by (data set, method)
 
 
 def published(table: Table) -> Reference:
@@ -84,6 +85,58 @@ def average_ranks(
     return ranks, len(sets)
 
 
+class Comparison(NamedTuple):
+    """Methods over the places, such as a split of a set, where all of them have a score.
+
+    Attributes
+    ----------
+    places : list
+    difference : dict
+        Method to its median difference in score from the baseline.
+    rank : dict
+        Method to its average rank; the larger the score the larger the rank.
+    """
+
+    places: list[Hashable]
+    difference: dict[str, float]
+    rank: dict[str, float]
+
+
+def compare(
+    scores: dict[tuple[Any, str], float], methods: Sequence[str], baseline: str
+) -> Comparison:
+    """Compare methods by their scores at (place, method)."""
+    asked = dict.fromkeys(place for place, _ in scores)
+    places = [place for place in asked if all((place, method) in scores for method in methods)]
+    if not places or baseline not in methods:
+        return Comparison(places, {}, {})
+    values = np.array([[scores[place, method] for method in methods] for place in places])
+    gaps = np.median(values - values[:, [methods.index(baseline)]], axis=0)
+    ranks = rankdata(values, axis=1).mean(0)
+    return Comparison(
+        places,
+        dict(zip(methods, gaps.tolist(), strict=True)),
+        dict(zip(methods, ranks.tolist(), strict=True)),
+    )
+
+
+def reached(table: Table, rows: list[Row], theirs: Scores) -> dict[str, tuple[int, int]]:
+    """By method at how many sets our mean is at least as good as the published, and of how many.
+
+    Counted are sets with a published score and as many training rows as the table asks for.
+    """
+    metric, least = table["summary"]["metric"], table["summary"].get("min_train", 0)
+    sign = 1.0 if metric == "LL" else -1.0
+    large = {row["dataset"] for row in rows if row["n_train"] >= least}
+    gains = defaultdict(list)
+    for (dataset, method), cell in means(table, rows).items():
+        if dataset in large and (dataset, method) in theirs:
+            gains[method].append(sign * (cell[metric] - theirs[dataset, method]))
+    return {
+        method: (sum(g >= 0.0 for g in values), len(values)) for method, values in gains.items()
+    }
+
+
 def render(table: Table, results: list[Row]) -> str:
     """The table of all sets, its averages and its rankings; published numbers in parentheses."""
     rows = chosen(table, results)
@@ -123,7 +176,67 @@ def render(table: Table, results: list[Row]) -> str:
             lines += _row(
                 [method, *(_beside(*pair, digits=2) for pair in zip(ours, places, strict=True))]
             )
+    if "summary" in table:
+        lines += _summary_lines(table, rows, theirs, reference)
     return "\n".join(lines)
+
+
+def _summary_lines(
+    table: Table,
+    rows: list[Row],
+    theirs: dict[tuple[str, str, str], float | None],
+    reference: Reference,
+) -> list[str]:
+    """The table's summary; that of the published scores of the same sets in parentheses."""
+    metric, baseline = table["summary"]["metric"], table["summary"]["baseline"]
+    fitted = {row["method"] for row in rows}
+    methods = [method for method in table["methods"] if method in fitted]
+    scores = {((row["dataset"], row["split"]), row["method"]): score(row, metric) for row in rows}
+    ours = compare(scores, methods, baseline)
+    sets = {dataset for dataset, _ in ours.places}
+    known = {
+        (dataset, method): value
+        for (dataset, method, name), value in theirs.items()
+        if name == metric and value is not None
+    }
+    same = compare({key: known[key] for key in known if key[0] in sets}, methods, baseline)
+    if len(same.places) < len(sets):
+        same = Comparison([], {}, {})
+    counts = reached(table, rows, known)
+    lines = ["", f"{metric} over {len(sets)} sets against {baseline}", ""]
+    lines += _table(
+        ["method", "median difference", "average rank", "printed", "at least published"]
+    )
+    for method in methods if ours.places else ():
+        printed = [
+            _printed(table, reference, method, name)
+            for name in (
+                f"{metric}_median_diff_from_{baseline.replace(' ', '_')}",
+                f"rank_{metric}",
+            )
+        ]
+        good, of = counts.get(method, (0, 0))
+        lines += _row(
+            [
+                method,
+                _beside(ours.difference.get(method), same.difference.get(method)),
+                _beside(ours.rank.get(method), same.rank.get(method), digits=2),
+                ", ".join(f"{value:.2f}" for value in printed if value is not None),
+                f"{good} of {of} sets",
+            ]
+        )
+    return lines
+
+
+def _printed(table: Table, reference: Reference, method: str, metric: str) -> float | None:
+    """What the paper prints of a method over all its sets."""
+    name = table["methods"][method].get("published", method)
+    values = (
+        value
+        for (printed, _, *key), value in reference.items()
+        if printed in table.get("published", []) and key == [name, metric]
+    )
+    return next(values, None)
 
 
 def _published(
@@ -142,6 +255,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _beside(ours: float | None, theirs: float | None, digits: int = 3) -> str:
+    if ours is None:
+        return ""
     return f"{ours:.{digits}f}" + ("" if theirs is None else f" ({theirs:.{digits}f})")
 
 

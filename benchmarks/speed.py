@@ -1,10 +1,11 @@
 """Time training steps and predictions of every estimator against GPyTorch, in one run.
 
-    python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep scaling memory]
+    python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep latent scaling memory]
 
 Both sides run float32 with the same sizes, the same optimiser and in turn, so that the ratio holds
 when the machine's speed drifts. The last column is skgp's prediction in float64, its default. Then
-the cost of a step of a deep sigma point process against its sizes, and peak memory.
+a step with latent covariates against one of our own deep GP, the cost of a step of a deep sigma
+point process against its sizes, and peak memory.
 """
 
 import argparse
@@ -31,7 +32,13 @@ from benchmarks._peers import (
     PredictiveStep,
     SparseStep,
 )
-from skgp import DGPRegressor, DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp import (
+    DGPRegressor,
+    DSPPRegressor,
+    IWDGPRegressor,
+    PPGPRRegressor,
+    SVGPRegressor,
+)
 from skgp.core.likelihoods import Targets
 from skgp.core.objectives import Batch
 
@@ -39,6 +46,7 @@ B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models
 N_PREDICT, N_PREDICT_DEEP = 100_000, 10_000
 B_MEMORY = 10_000
+B_LATENT, M_LATENT, LATENT_SAMPLES, LATENT_WIDTH = 512, 128, 5, 5  # samples: K, or S without w
 CHUNK = 2048
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
 
@@ -112,6 +120,28 @@ def deep_cases() -> list[Case]:
     ]
 
 
+def latent_pair() -> tuple[Estimator, Estimator]:
+    """LV-GP-GP with importance weighting, and the deep GP of as many layers, functions, samples."""
+    common = {"kernel": "rbf", "n_inducing": M_LATENT, "width": LATENT_WIDTH, "max_iter": 1}
+    common |= {"batch_size": B_LATENT, "random_state": 0}
+    return (
+        IWDGPRegressor(
+            architecture="LV-GP-GP", n_importance=LATENT_SAMPLES, optimizer="adam", **common
+        ),
+        DGPRegressor(n_layers=2, n_samples=LATENT_SAMPLES, **common),
+    )
+
+
+def latent(pair: tuple[Estimator, Estimator], n_features: int, repeats: int) -> None:
+    """Print what a step of the first estimator costs in steps of the second."""
+    X, y = make_rows(B_LATENT, n_features)
+    ours, plain = (OurStep(estimator, X, y) for estimator in pair)
+    b, a, ratio = alternate(plain, ours, repeats)
+    first, second = (type(estimator).__name__ for estimator in pair)
+    print(f"\ntraining step, B = {B_LATENT}, M = {M_LATENT}, D = {n_features}, float32")
+    print(f"{first} {a * 1e3:.1f} ms, {second} {b * 1e3:.1f} ms, ratio {ratio:.2f}")
+
+
 def seconds(function: Callable[[], object]) -> float:
     """Wall time of one call."""
     start = time.perf_counter()
@@ -145,7 +175,10 @@ def step_flops(covariance: str) -> float:
 
 
 class OurStep:
-    """One training step of an estimator's model, outside its loop; B of the rows start it."""
+    """One training step of an estimator's model, outside its loop; B of the rows start it.
+
+    Adam takes the step, so that the estimator must not be one for natural gradients.
+    """
 
     def __init__(self, estimator: Estimator, X: np.ndarray, y: np.ndarray) -> None:
         self.fitted = estimator.fit(X[:B], y[:B])
@@ -275,7 +308,7 @@ def print_peak(what: str, function: Callable[[], object]) -> None:
 
 
 PEAKS = {"prediction": memory_of_prediction, "step": memory_of_step}
-PARTS = ("flat", "deep", "scaling", "memory")
+PARTS = ("flat", "deep", "latent", "scaling", "memory")
 
 
 def main() -> None:
@@ -295,6 +328,8 @@ def main() -> None:
             compare(flat_cases(), n_features, arguments.repeats)
     if "deep" in arguments.only:
         compare(deep_cases(), 8, arguments.repeats)
+    if "latent" in arguments.only:
+        latent(latent_pair(), 8, arguments.repeats)
     if "scaling" in arguments.only:
         scaling(8, arguments.repeats)
     if "memory" in arguments.only:
