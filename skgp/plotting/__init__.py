@@ -4,6 +4,7 @@ A display is made by `from_estimator`, `from_predictions` or the like, which com
 its constructor, which stores numbers that `plot` draws. matplotlib is needed for drawing only.
 """
 
+from skgp.plotting._conditional_density import ConditionalDensityDisplay
 from skgp.plotting._intervals import IntervalDisplay
 from skgp.plotting._model_comparison import ModelComparisonDisplay
 from skgp.plotting._noise_fraction import NoiseFractionDisplay
@@ -14,6 +15,7 @@ from skgp.plotting._training_curve import TrainingCurveDisplay
 from skgp.plotting._zscore import ZScoreDisplay
 
 __all__ = [
+    "ConditionalDensityDisplay",
     "IntervalDisplay",
     "ModelComparisonDisplay",
     "NoiseFractionDisplay",

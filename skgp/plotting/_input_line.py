@@ -6,7 +6,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.plotting._observed import FloatArray
+from skgp.distributions import ContinuousDistribution
+from skgp.plotting._observed import FloatArray, check_output, select_output
 
 
 @final
@@ -63,6 +64,21 @@ class InputLine:
             rows[:, varied] = values
         name = "x" if n_columns == 1 and not is_frame else str(names[varied])
         return cls(values, rows, observed, name)
+
+    def outcomes(
+        self, y: ArrayLike | None, dist: ContinuousDistribution, output: int | None
+    ) -> tuple[FloatArray, FloatArray] | None:
+        """Inputs and outcomes (n,) of the rows that the line was made from, to be drawn as dots."""
+        if y is None:
+            return None
+        targets = np.asarray(y, dtype=np.float64)
+        expected = (len(self.observed), *dist.shape[1:])
+        if targets.shape != expected:
+            raise ValueError(
+                f"y has shape {targets.shape}, expected {expected}: a row for each of X, and "
+                "the outputs of the estimator."
+            )
+        return self.observed, select_output(targets, check_output(output, dist))
 
 
 def _grid_values(grid: int | ArrayLike, observed: FloatArray) -> FloatArray:

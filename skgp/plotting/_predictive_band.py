@@ -174,22 +174,12 @@ class PredictiveBandDisplay(Display):
         """
         line = InputLine.through(X, column, at, grid)
         dist, latent = predict_dist(estimator, line.rows), predict_latent(estimator, line.rows)
-        data = None
-        if y is not None:
-            targets = np.asarray(y, dtype=np.float64)
-            expected = (len(line.observed), *dist.shape[1:])
-            if targets.shape != expected:
-                raise ValueError(
-                    f"y has shape {targets.shape}, expected {expected}: a row for each of X, and "
-                    "the outputs of the estimator."
-                )
-            data = line.observed, select_output(targets, check_output(output, dist))
         return cls.from_predictions(
             line.values,
             dist,
             latent,
             coverage=coverage,
-            data=data,
+            data=line.outcomes(y, dist, output),
             x_name=line.name,
             output=output,
             name=estimator_name(estimator) if name is None else name,

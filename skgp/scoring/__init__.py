@@ -10,6 +10,7 @@ from skgp.scoring._calibration import (
     zscores,
 )
 from skgp.scoring._joint_scores import energy_score, joint_nll
+from skgp.scoring._normality import shapiro_wilk
 from skgp.scoring._scorers import (
     DistributionScorer,
     coverage_scorer,
@@ -58,5 +59,6 @@ __all__ = [
     "pinball_loss",
     "pit",
     "rmse",
+    "shapiro_wilk",
     "zscores",
 ]

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import skgp.plotting
 from skgp.plotting import (
+    ConditionalDensityDisplay,
     IntervalDisplay,
     ModelComparisonDisplay,
     NoiseFractionDisplay,
@@ -40,6 +41,10 @@ ARGUMENTS: dict[type, dict[str, Any]] = {
         "x": ONE, "mean": ONE, "lower": ONE - 2, "upper": ONE + 2,
         "latent_lower": ONE - 1, "latent_upper": ONE + 1,
         "coverage": 0.9, "data": (ONE, ONE), "x_name": "speed",
+    },
+    ConditionalDensityDisplay: {
+        "x": ONE, "y": TWO[:, 0], "density": np.array([ONE, ONE[::-1]]), "mean": ONE,
+        "data": (ONE, ONE), "x_name": "speed",
     },
     NoiseFractionDisplay: {"fractions": {"SVGP": ONE, "PPGPR": 0.2}},
     TrainingCurveDisplay: {"loss": [2.0, 1.0], "validation_scores": [-3.0, -2.0]},
