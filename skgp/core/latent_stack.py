@@ -124,8 +124,13 @@ class LatentStack(Stack):
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))
 
-    def _layers(self) -> list[Layer]:
+    @property
+    def layers(self) -> list[Layer]:
+        """The GP layers from the inputs upwards."""
         return [*(block for block in self._blocks() if isinstance(block, Layer)), self._top]
+
+    def _layers(self) -> list[Layer]:
+        return self.layers
 
 
 def evidence(features: Tensor, targets: Targets) -> Tensor:

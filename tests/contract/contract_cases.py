@@ -12,6 +12,7 @@ from skgp import (
     DSPPRegressor,
     ExactGPRegressor,
     FITCRegressor,
+    IWDGPRegressor,
     PPGPRRegressor,
     SVGPRegressor,
     VFITCRegressor,
@@ -34,13 +35,29 @@ class Case:
     def functions(self) -> tuple[int, ...]:
         """(W,) if the first layer has several functions by design, () otherwise."""
         params = self.make().get_params()
-        return (params["width"],) if "width" in params else ()
+        return (params["width"],) if "width" in params and not self.shares_kernel else ()
+
+    @property
+    def shares_kernel(self) -> bool:
+        """Whether all functions of the first layer have one kernel, whatever the outputs are."""
+        return self.has_covariates
+
+    @property
+    def has_covariates(self) -> bool:
+        """Whether there are latent covariates between the inputs and the last layer."""
+        return "architecture" in self.params
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether there are hidden layers, which take longer to learn."""
+        return bool(self.functions) or self.shares_kernel
 
     @property
     def sees_other_columns(self) -> bool:
         """Whether some kernel sees other columns than those of X."""
         params = self.known({"hidden_mean": "", "topology": ""}) | self.params
-        return params.get("hidden_mean") == "concatenate" or params.get("topology") == "skip-all"
+        more = params.get("hidden_mean") == "concatenate" or params.get("topology") == "skip-all"
+        return more or self.has_covariates
 
     def skip_if_rows_have_draws(self) -> None:
         """End a test in which a row that is repeated should count as one of weight two."""
@@ -95,8 +112,19 @@ DEEP_REGRESSORS = (
         {"quadrature": "gauss-hermite", "covariance": "full", **_DSPP, "n_sites": 2},
     ),
 )
+_IWDGP = {
+    "architecture": "GP-LV-GP",
+    "learning_rate_init": 0.1,
+    "width": 2,
+    "n_importance": 5,
+    "n_prediction_samples": 16,
+}
+# Layers with latent covariates among them.
+LATENT_REGRESSORS = (
+    Case("iwdgp", IWDGPRegressor, _IWDGP),
+)
 # Layers of sparse Gaussian processes that train by minibatches.
-STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS
+STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
 # Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
 COLLAPSED_REGRESSORS = (
     Case("fitc", FITCRegressor),
