@@ -116,8 +116,8 @@ class IWDGPRegressor(SparseRegressor):
     >>> X = rng.uniform(-1, 1, (300, 1))
     >>> y = rng.choice([-1.0, 1.0], 300) + 0.1 * rng.standard_normal(300)
     >>> model = IWDGPRegressor(architecture="LV-GP", max_iter=300, random_state=0).fit(X, y)
-    >>> density = model.predict_dist([[0.0]]).pdf([[0.0]])
-    >>> print(density < model.predict_dist([[0.0]]).pdf([[1.0]]))
+    >>> density = model.predict_dist([[0.0]]).pdf([0.0])
+    >>> print(density < model.predict_dist([[0.0]]).pdf([1.0]))
     [ True]
     """
 
