@@ -120,9 +120,7 @@ _IWDGP = {
     "n_prediction_samples": 16,
 }
 # Layers with latent covariates among them.
-LATENT_REGRESSORS = (
-    Case("iwdgp", IWDGPRegressor, _IWDGP),
-)
+LATENT_REGRESSORS = (Case("iwdgp", IWDGPRegressor, _IWDGP),)
 # Layers of sparse Gaussian processes that train by minibatches.
 STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
 # Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
