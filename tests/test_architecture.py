@@ -41,6 +41,7 @@ LEVELS = (
         "skgp.core.fitc",
         "skgp.core.optimizers",
         "skgp.core.quadrature",
+        "skgp.core.chain",
     ),
     (
         "skgp.core.likelihoods",
@@ -48,9 +49,10 @@ LEVELS = (
         "skgp.core.initialisation",
         "skgp.core.exact",
         "skgp.core.projected",
+        "skgp.core.sghmc",
     ),
     ("skgp.core.objectives",),
-    ("skgp.core.training", "skgp.core.dropout", "skgp.core.latent_stack"),
+    ("skgp.core.training", "skgp.core.dropout", "skgp.core.latent_stack", "skgp.core.cvae"),
     ("skgp.core.importance",),
     ("skgp.estimators._",),  # every private module of the package
     ("skgp.estimators.",),  # every public module: the families

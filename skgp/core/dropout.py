@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
 from skgp.core.features import half_squared_norm
-from skgp.core.layers import Latent
+from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.objectives import ELBO, Batch
 
@@ -93,12 +93,6 @@ class DropoutNetwork(nn.Module):
 
     def _draw(self, shape: tuple[int, int], generator: torch.Generator) -> Tensor:
         return torch.rand(*shape, sum(self.sizes), generator=generator) >= self.dropout
-
-
-def certain(f_mean: Tensor) -> Latent:
-    """Latent functions (Q, B, P) without variance."""
-    zero = torch.zeros_like(f_mean)
-    return Latent(f_mean, zero, zero)
 
 
 def dropout_loss(

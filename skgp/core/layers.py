@@ -44,6 +44,12 @@ class Latent(NamedTuple):
         return self.v_prior + self.v_q
 
 
+def certain(f_mean: Tensor) -> Latent:
+    """Latent functions (Q, B, W) without variance."""
+    zero = torch.zeros_like(f_mean)
+    return Latent(f_mean, zero, zero)
+
+
 class Factors(NamedTuple):
     """What a layer computes once per step, or once per prediction call, from its parameters.
 

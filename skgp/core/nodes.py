@@ -30,6 +30,13 @@ def trivial(like: Tensor) -> Nodes:
     return Nodes((), torch.zeros(1, dtype=like.dtype, device=like.device))
 
 
+def make_generator(*numbers: int) -> torch.Generator:
+    """A generator that is seeded by several numbers, such as a seed and the number of a step."""
+    # torch's generator takes 32 bits of its seed, so all numbers have to share them.
+    mixed = np.random.SeedSequence(numbers).generate_state(1)
+    return torch.Generator().manual_seed(int(mixed[0]))
+
+
 class NodeRule(nn.Module, ABC):
     """Where the nodes of a stack come from: a rule may learn them, or draw them anew."""
 
@@ -91,10 +98,9 @@ class Sampled(NodeRule):
 
     def generator(self) -> torch.Generator:
         """The source of chance of the step that is due; the next call gives that of the next."""
-        # torch's generator takes 32 bits of its seed, so both numbers have to share them.
-        mixed = np.random.SeedSequence([self.seed, int(self.step)]).generate_state(1)
+        generator = make_generator(self.seed, int(self.step))
         self.step += 1
-        return torch.Generator().manual_seed(int(mixed[0]))
+        return generator
 
     def _draw(self, n_rows: int) -> Tensor:
         shape = self.n_samples, n_rows, sum(self.widths)

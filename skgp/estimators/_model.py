@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from skgp.core.layers import Latent
 from skgp.core.likelihoods import Gaussian, Predictive
 from skgp.core.nodes import NodeRule, Trivial
 from skgp.core.objectives import PREDICTIVE, Batch
@@ -76,21 +77,25 @@ class GPModel(Model):
         log_omega: Tensor = self.nodes(1).log_omega
         return log_omega
 
-    def predictor(self) -> Predictor:
+    def latents(self) -> Callable[[Tensor], Latent]:
+        """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
         factors, nodes = self.stack.factors(), self.nodes(1)
-        return lambda x: self.likelihood.predictive(self.stack(x, nodes, factors))
+        return lambda x: self.stack(x, nodes, factors)
+
+    def predictor(self) -> Predictor:
+        latents = self.latents()
+        return lambda x: self.likelihood.predictive(latents(x))
 
     def noiseless_predictor(self) -> Predictor:
         """As `predictor`, for the noiseless function."""
-        factors, nodes = self.stack.factors(), self.nodes(1)
-        return lambda x: self.likelihood.noiseless(self.stack(x, nodes, factors))
+        latents = self.latents()
+        return lambda x: self.likelihood.noiseless(latents(x))
 
     def log_density(self) -> Callable[[Batch], Tensor]:
-        factors, nodes = self.stack.factors(), self.nodes(1)
+        latents, log_weights = self.latents(), self.log_weights
 
         def of_batch(batch: Batch) -> Tensor:
-            latent = self.stack(batch.x, nodes, factors)
-            terms = PREDICTIVE.term(self.likelihood, latent, batch.targets)
-            return PREDICTIVE.reduce(terms, nodes.log_omega)
+            terms = PREDICTIVE.term(self.likelihood, latents(batch.x), batch.targets)
+            return PREDICTIVE.reduce(terms, log_weights)
 
         return of_batch

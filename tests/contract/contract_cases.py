@@ -17,7 +17,7 @@ from skgp import (
     SVGPRegressor,
     VFITCRegressor,
 )
-from skgp.estimators.baselines import MCDropoutRegressor
+from skgp.estimators.baselines import CVAERegressor, MCDropoutRegressor, SGHMCDGPRegressor
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,22 @@ _PPGPR = {"n_inducing_mean": 20}
 _DGP = {"width": 3, "n_samples": 3, "n_prediction_samples": 8}
 _DSPP = {"width": 3, "n_sites": 3}
 _MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
+# What depends on draws in each step needs more of them than the common 20.
+_CVAE = {
+    "hidden_layer_sizes": (25, 20),
+    "learning_rate_init": 0.05,
+    "max_iter": 200,
+    "n_samples": 5,
+    "n_prediction_samples": 16,
+}
+_SGHMC = {
+    "width": 3,
+    "n_samples": 3,
+    "n_posterior_samples": 3,
+    "n_prediction_samples": 4,
+    "thinning": 2,
+    "n_burn_in": 10,
+}
 
 # One sparse layer, trained by minibatches.
 SPARSE_REGRESSORS = (
@@ -112,6 +128,11 @@ DEEP_REGRESSORS = (
         {"quadrature": "gauss-hermite", "covariance": "full", **_DSPP, "n_sites": 2},
     ),
 )
+# The same, with a chain in the place of q(u).
+CHAIN_REGRESSORS = (
+    Case("sghmc", SGHMCDGPRegressor, _SGHMC),
+    Case("sghmc-one", SGHMCDGPRegressor, {**_SGHMC, "n_layers": 1}),
+)
 _IWDGP = {
     "architecture": "GP-LV-GP",
     "learning_rate_init": 0.1,
@@ -122,7 +143,7 @@ _IWDGP = {
 # Layers with latent covariates among them.
 LATENT_REGRESSORS = (Case("iwdgp", IWDGPRegressor, _IWDGP),)
 # Layers of sparse Gaussian processes that train by minibatches.
-STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
+STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS + CHAIN_REGRESSORS
 # Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
 COLLAPSED_REGRESSORS = (
     Case("fitc", FITCRegressor),
@@ -135,6 +156,8 @@ MINIBATCH_REGRESSORS = (
     *STACK_REGRESSORS,
     Case("mcdropout", MCDropoutRegressor, _MC_DROPOUT),
     Case("mcdropout-plain", MCDropoutRegressor, {"dropout": 0.0, **_MC_DROPOUT}),
+    Case("cvae", CVAERegressor, _CVAE),
+    Case("cvae-two", CVAERegressor, {"latent_dim": 2, **_CVAE}),
 )
 REGRESSORS = MINIBATCH_REGRESSORS + COLLAPSED_REGRESSORS
 # The first case of each class, for what does not depend on the choice of model.

@@ -11,7 +11,8 @@ import torch
 from oracles.models import normal, to_array
 from torch import Tensor, nn
 
-from skgp.core.dropout import DropoutNetwork, certain, dropout_loss
+from skgp.core.dropout import DropoutNetwork, dropout_loss
+from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.objectives import Batch
 

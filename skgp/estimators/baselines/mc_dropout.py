@@ -1,31 +1,21 @@
-"""Baselines of calibration: regressors of other kinds with the same predictive distributions."""
+"""Monte Carlo dropout: passes of a network under several masks."""
 
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 from sklearn.utils._param_validation import Interval
-from torch import Tensor
 
 from skgp.core.dropout import DropoutNetwork
-from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import Batch
-from skgp.core.optimizers import Adam
-from skgp.core.training import Candidate
 from skgp.estimators._documentation import documented
 from skgp.estimators._dropout_model import DropoutModel
-from skgp.estimators._minibatch import MinibatchRegressor
+from skgp.estimators._network_regressor import NetworkRegressor
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
-from skgp.estimators._validation import check_sizes
-
-__all__ = ["MCDropoutRegressor"]
-
-_INITIAL_NOISE = 1.0  # in units of the variance of y, of which a network at zero explains nothing
 
 
 @documented(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class MCDropoutRegressor(MinibatchRegressor):
+class MCDropoutRegressor(NetworkRegressor):
     """Monte Carlo dropout: a network whose passes under several masks are one mixture.
 
     A dense ReLU network f with dropout after each hidden layer is trained by minibatches on
@@ -90,19 +80,15 @@ class MCDropoutRegressor(MinibatchRegressor):
     """
 
     # Parameters that the constructor stores.
-    hidden_layer_sizes: int | Sequence[int]
     dropout: float
     n_samples: int
-    weight_decay: float
 
     model_: DropoutModel
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MinibatchRegressor._parameter_constraints,
-        "hidden_layer_sizes": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        **NetworkRegressor._parameter_constraints,
         "dropout": [Interval(Real, 0, 1, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
     }
 
     def __init__(
@@ -133,21 +119,12 @@ class MCDropoutRegressor(MinibatchRegressor):
         store_parameters(self, locals())
 
     def _build(self, setup: Setup) -> DropoutModel:
-        sizes = self.hidden_layer_sizes
         network = DropoutNetwork(
             setup.x.shape[1],
-            check_sizes("hidden_layer_sizes", [sizes] if isinstance(sizes, Integral) else sizes),
+            self._sizes(),
             setup.Y.shape[1],
             self.dropout,
             self.n_samples,
             setup.seed,
         )
-        likelihood = Gaussian(setup.Y.shape[1], _INITIAL_NOISE, self.noise_floor)
-        return DropoutModel(network, likelihood).double()
-
-    def _candidate(self, model: DropoutModel, n_data: float) -> Candidate[DropoutModel]:
-        def loss(batch: Batch) -> Tensor:
-            return model.loss(batch, weight_decay=self.weight_decay)
-
-        optimizer = Adam(list(model.parameters()), self.learning_rate_init)
-        return Candidate(model, loss, optimizer)
+        return DropoutModel(network, self._likelihood(setup)).double()

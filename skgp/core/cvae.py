@@ -1,0 +1,140 @@
+"""Conditional variational autoencoders: dense networks with one latent variable for each row."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.features import half_squared_norm
+from skgp.core.layers import certain
+from skgp.core.likelihoods import Gaussian
+from skgp.core.nodes import Nodes
+from skgp.core.objectives import ELBO, Batch
+
+
+def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
+    """Dense tanh layers and a linear one, with Glorot weights and biases of zero.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Widths from the inputs to the outputs.
+    generator : torch.Generator
+        Source of the weights.
+
+    Returns
+    -------
+    Sequential
+        From (..., sizes[0]) to (..., sizes[-1]).
+    """
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(sizes):
+        # Not initialised by torch, which would draw from the global generator.
+        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        nn.init.zeros_(layer.bias)
+        layers += [layer, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+class ConditionalVAE(nn.Module):
+    """Encoder q(z | x, y) = N(m, diag(s^2)) and decoder f(x, z) of a latent z ~ N(0, I).
+
+    Sohn, Lee and Yan (2015), with a prior that does not depend on x. Both start as Glorot has it,
+    but for the last layer of the decoder, which starts at zero.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number D of inputs.
+    sizes : sequence of int
+        Widths of the hidden layers, of the encoder and of the decoder.
+    n_outputs : int
+        Number P of outputs.
+    latent_dim : int
+        Number L of latent variables of a row.
+    seed : int
+        Of the weights.
+    """
+
+    def __init__(
+        self, n_inputs: int, sizes: Sequence[int], n_outputs: int, latent_dim: int, seed: int
+    ) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.encoder = tanh_network([n_inputs + n_outputs, *sizes, 2 * latent_dim], generator)
+        self.decoder = tanh_network([n_inputs + latent_dim, *sizes, n_outputs], generator)
+        # A new model predicts the mean of the targets, whatever x and z are.
+        *_, weight, _ = self.decoder.parameters()
+        nn.init.zeros_(weight)
+
+    def encode(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean m and log deviation log s of q(z | x, y), each (B, L).
+
+        Parameters
+        ----------
+        x : Tensor of shape (B, D)
+        y : Tensor of shape (B, P)
+            Zero, the mean, where missing.
+        """
+        m, log_s = self.encoder(torch.cat([x, y], -1)).chunk(2, -1)
+        return m, log_s
+
+    def forward(self, x: Tensor, z: Tensor) -> Tensor:
+        """Outputs (Q, B, P) of the decoder.
+
+        Parameters
+        ----------
+        x : Tensor of shape (B, D)
+        z : Tensor of shape (Q, B or 1, L)
+        """
+        shape = len(z), len(x), -1
+        outputs: Tensor = self.decoder(torch.cat([x.expand(shape), z.expand(shape)], -1))
+        return outputs
+
+
+def normal_kl(m: Tensor, log_s: Tensor) -> Tensor:
+    """KL(N(m, diag(s^2)) || N(0, I)) of each row, (B,), from m and log s (B, L)."""
+    # 1/2 sum (s^2 + m^2 - 1) - log s
+    return (0.5 * ((2.0 * log_s).exp() + m.square() - 1.0) - log_s).sum(-1)
+
+
+def cvae_loss(
+    network: ConditionalVAE,
+    likelihood: Gaussian,
+    nodes: Nodes,
+    batch: Batch,
+    *,
+    beta_reg: float,
+    weight_decay: float,
+) -> Tensor:
+    """-(mean over rows of E_q log N(y; f(x, z), noise) - beta_reg KL(q || p)) + the penalty.
+
+    The expectation over q(z | x, y) is the mean over reparameterised z (Sohn, Lee and Yan 2015,
+    Eqn 5); the penalty is weight_decay / 2 * |parameters of both networks|^2. A row's weight
+    multiplies its divergence too, for each row has a latent variable of its own.
+
+    Parameters
+    ----------
+    network : ConditionalVAE
+    likelihood : Gaussian
+    nodes : Nodes
+        Standard normal draws (Q, B, L).
+    batch : Batch
+    beta_reg : float
+    weight_decay : float
+
+    Returns
+    -------
+    Tensor, scalar
+        In nats per row.
+    """
+    m, log_s = network.encode(batch.x, batch.targets.y)
+    # z = m + s * xi, xi ~ N(0, I)
+    z = m + log_s.exp() * nodes.xi[0]
+    terms = ELBO.term(likelihood, certain(network(batch.x, z)), batch.targets)
+    bound = ELBO.reduce(terms, nodes.log_omega) - beta_reg * normal_kl(m, log_s)
+    if batch.weight is not None:
+        bound = bound * batch.weight
+    return -bound.mean() + weight_decay * half_squared_norm(network)

@@ -1,0 +1,242 @@
+"""Deep Gaussian processes whose inducing variables are sampled."""
+
+import dataclasses
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+from sklearn.utils._param_validation import Interval
+
+from skgp.core.features import FeatureExtractor
+from skgp.core.kernels import KernelLike
+from skgp.core.nodes import NodeRule, Sampled
+from skgp.core.objectives import MAP, Objective
+from skgp.core.optimizers import Adam, Optimizer
+from skgp.core.sghmc import SGHMC
+from skgp.core.stack import GPStack
+from skgp.core.training import Plan, one_cycle
+from skgp.core.variational import Covariance
+from skgp.estimators._chain_model import ChainModel
+from skgp.estimators._deep_regressor import DeepRegressor
+from skgp.estimators._documentation import documented
+from skgp.estimators._model import GPModel
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._setup import Setup
+
+_LEAST_SHARE = 0.5  # of the steps, in which the hyper-parameters move
+
+
+@documented(
+    rate="0.01",
+    least_steps="2,000",
+    most_steps="2,000",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+)
+class SGHMCDGPRegressor(DeepRegressor):
+    """Deep GP regression with sampled inducing variables.
+
+    The layers are those of DGPRegressor, but no family of distributions is chosen for the whitened
+    inducing variables v: a Markov chain samples them by stochastic-gradient Hamiltonian Monte
+    Carlo, while the hyper-parameters, the inducing inputs among them, take gradient steps at
+    positions that the chain has passed (moving-window Monte Carlo EM; Havasi, Hernandez-Lobato and
+    Murillo-Fuentes 2018). The chain's target is exp(E log p(y | f)) p(v), where E is over f given
+    v: the q(v) of any form at which the evidence lower bound is greatest (Hensman et al. 2015).
+
+    A prediction is the mixture over the last `n_posterior_samples` positions kept and, for each,
+    over `n_prediction_samples` fixed nodes of the hidden layers. While those positions are drawn,
+    the hyper-parameters rest, unless the fit is so short that they would have less than half of its
+    steps. A chain of `partial_fit` goes on, and its hyper-parameters never rest.
+
+    Parameters
+    ----------
+    $kernel
+    n_layers : int, default=2
+        Layers of GPs, the top one counted.
+    width : int, default=3
+        Functions of each hidden layer.
+    n_samples : int, default=5
+        Samples of the hidden functions, given v, for each row of a training step.
+    n_posterior_samples : int, default=50
+        Number T of positions that a prediction averages over, to which its cost is proportional.
+    n_prediction_samples : int, default=4
+        Nodes of each of them, a scrambled Sobol sequence. Few suffice, for given v only what the
+        inducing variables leave unexplained is uncertain.
+    thinning : int, default=20
+        Steps from one position kept to the next.
+    n_burn_in : int, default=1000
+        First steps of the chain, in which it learns the scale of the gradients. A fit should have
+        n_burn_in + thinning * n_posterior_samples steps or more.
+    step_size : float, default=0.01
+        Length of the chain's steps.
+    friction : float in (0, 1], default=0.05
+        Share of the chain's momentum that is lost in a step.
+    n_inducing : int, default=100
+        Number M of inducing inputs of each GP, started by k-means.
+    $hidden
+    $n_latents
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    skgp.DGPRegressor : The same layers with normal q(v), for a fraction of the cost.
+
+    References
+    ----------
+    M. Havasi, J. M. Hernandez-Lobato and J. J. Murillo-Fuentes, Inference in Deep Gaussian
+    Processes using Stochastic Gradient Hamiltonian Monte Carlo, NeurIPS 2018.
+
+    J. T. Springenberg, A. Klein, S. Falkner and F. Hutter, Bayesian Optimization with Robust
+    Bayesian Neural Networks, NIPS 2016.
+
+    J. Hensman, A. G. de G. Matthews, M. Filippone and Z. Ghahramani, MCMC for Variationally Sparse
+    Gaussian Processes, NIPS 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp.estimators.baselines import SGHMCDGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (100, 1))
+    >>> y = np.sin(3 * X[:, 0]) + 0.05 * rng.standard_normal(100)
+    >>> model = SGHMCDGPRegressor(
+    ...     n_inducing=15, n_samples=1, n_posterior_samples=10, n_burn_in=100, max_iter=300,
+    ...     random_state=0,
+    ... ).fit(X, y)
+    >>> model.predict_dist([[0.5]])
+    NormalMixture(n_rows=1, n_outputs=1, n_components=40)
+    >>> print(model.predict([[-0.5], [0.5]]).round(1))
+    [-1.  1.]
+    """
+
+    # Parameters that the constructor stores.
+    n_samples: int
+    n_posterior_samples: int
+    n_prediction_samples: int
+    thinning: int
+    n_burn_in: int
+    step_size: float
+    friction: float
+
+    # The density of the target is given, and a chain has no other q(v).
+    beta_reg = 1.0
+    covariance = "delta"
+
+    model_: ChainModel
+
+    _hidden_var: ClassVar[float] = 0.0  # of points
+    _min_auto_steps: ClassVar[int] = 2000
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        name: constraint
+        for name, constraint in DeepRegressor._parameter_constraints.items()
+        if name not in ("beta_reg", "covariance")
+    } | {
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+        "n_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_posterior_samples": [Interval(Integral, 1, None, closed="left")],
+        "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
+        "thinning": [Interval(Integral, 1, None, closed="left")],
+        "n_burn_in": [Interval(Integral, 0, None, closed="left")],
+        "step_size": [Interval(Real, 0, None, closed="neither")],
+        "friction": [Interval(Real, 0, 1, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_layers: int = 2,
+        width: int = 3,
+        n_samples: int = 5,
+        n_posterior_samples: int = 50,
+        n_prediction_samples: int = 4,
+        thinning: int = 20,
+        n_burn_in: int = 1000,
+        step_size: float = 0.01,
+        friction: float = 0.05,
+        n_inducing: int = 100,
+        hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
+        topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        n_latents: int | None = None,
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.01,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _objective(self) -> Objective:
+        return MAP
+
+    def _covariance(self) -> Covariance:
+        return "delta"
+
+    def _nodes(self, widths: Sequence[int], seed: int) -> NodeRule:
+        return Sampled(widths, self.n_samples, self.n_prediction_samples, seed)
+
+    def _build(self, setup: Setup) -> ChainModel:
+        model = super()._build(setup)
+        assert isinstance(model.stack, GPStack)
+        return ChainModel(
+            model.stack,
+            model.likelihood,
+            model.nodes,
+            self.n_posterior_samples,
+            self.thinning,
+            setup.seed,
+        )
+
+    def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
+        assert isinstance(model, ChainModel)
+        sampled = model.inducing_variables
+        apart = {id(p) for p in sampled}
+        others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
+        return SGHMC(
+            sampled,
+            model.chain,
+            Adam(others, self.learning_rate_init),
+            n_data,
+            step_size=self.step_size,
+            friction=self.friction,
+            n_burn_in=self.n_burn_in,
+        )
+
+    def _plan(self, n: int) -> Plan:
+        plan = super()._plan(n)
+        n_steps = plan.max_iter * max(1, round(n / plan.batch_size))
+        share = max(_LEAST_SHARE, 1.0 - self.n_posterior_samples * self.thinning / n_steps)
+
+        def then_rest(progress: float) -> float:
+            return one_cycle(progress / share) if progress < share else 0.0
+
+        return dataclasses.replace(plan, schedule=then_rest)
