@@ -236,25 +236,12 @@ def test_a_table_changes_what_the_protocol_says():
     assert resolved({"width": "inputs"}, np.zeros((5, 2))) == {"width": 2}
 
 
-def _has_latent_estimators():
-    return all(
-        hasattr(importlib.import_module(method.get("module", "skgp")), method["estimator"])
-        for table in tables_of(load_protocol("iwvi2019"))
-        for method in table["methods"].values()
-    )
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "dspp2020",
         "dsvi2017",
-        pytest.param(
-            "iwvi2019",
-            marks=pytest.mark.skipif(
-                not _has_latent_estimators(), reason="not all of its estimators are there yet"
-            ),
-        ),
+        "iwvi2019",
     ],
 )
 def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, capsys):
