@@ -1,7 +1,5 @@
 """The programs of benchmarks run, and their tables hold what the results say."""
 
-import importlib
-
 import numpy as np
 import pytest
 from scipy.stats import rankdata
