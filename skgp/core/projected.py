@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels import Kernel
 from skgp.core.layers import Factors, SparseLayer, make_factors
-from skgp.core.linalg import cholesky, inverse_cholesky
+from skgp.core.linalg import cholesky, gram, inverse_cholesky
 from skgp.core.variational import Posterior
 
 _SMALL_JITTER = 1e-3  # relative to what inducing inputs leave unexplained, which is little
@@ -79,9 +79,10 @@ class ProjectedGP(SparseLayer):
         """
         n_samples, n_inputs, n_rows, _ = h.shape
         groups = h.transpose(1, 2).flatten(0, 1)  # (G, K, F), G = S B
-        A = self._whitened(groups.flatten(0, 1), factors).mT.unflatten(0, (-1, n_inputs))
+        A = self._whitened(groups.flatten(0, 1), factors)
+        A = A.mT.unflatten(0, (-1, n_inputs)).contiguous()
         v = self._draw_inducing(len(groups), factors, generator)
-        unexplained = self.kernel.Kff(groups)[0] - A @ A.mT
+        unexplained = self.kernel.Kff(groups)[0] - gram(A)
         floor = 8.0 * torch.finfo(h.dtype).eps  # rounding can make it indefinite
         unexplained.diagonal(dim1=-2, dim2=-1).clamp_min_(floor)
         zeta = _normal((len(groups), n_inputs, len(self.mean)), generator, h)
