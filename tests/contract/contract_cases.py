@@ -82,9 +82,9 @@ _DSPP = {"width": 3, "n_sites": 3}
 _MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
 # What depends on draws in each step needs more of them than the common 20.
 _CVAE = {
-    "hidden_layer_sizes": (25, 20),
+    "hidden_layer_sizes": (30,),
     "learning_rate_init": 0.05,
-    "max_iter": 200,
+    "max_iter": 100,
     "n_samples": 5,
     "n_prediction_samples": 16,
 }
