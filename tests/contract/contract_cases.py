@@ -85,7 +85,7 @@ _CVAE = {
     "hidden_layer_sizes": (30,),
     "learning_rate_init": 0.05,
     "max_iter": 100,
-    "n_samples": 5,
+    "n_samples": 10,
     "n_prediction_samples": 16,
 }
 _SGHMC = {
