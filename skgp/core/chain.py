@@ -11,8 +11,8 @@ _KEY = 1  # tells the chain's draws from those of nodes with the same seed
 class Chain(nn.Module):
     """What SGHMC knows beside its position in K dimensions, and the last positions it has kept.
 
-    Every `thinning`-th position takes the place of the oldest one kept; at first all of them are
-    the starting point. Draws come from generators seeded by `seed` and the number of the step.
+    Every `thinning`-th position takes the place of the oldest one kept. Draws come from generators
+    seeded by `seed` and the number of the step.
 
     Parameters
     ----------
@@ -25,6 +25,7 @@ class Chain(nn.Module):
     Attributes
     ----------
     kept : Tensor of shape (T, K)
+        The starting point where there is none yet.
     momentum : Tensor of shape (K,)
     gradient : Tensor of shape (K,)
         Of the energy at the last step.
@@ -60,6 +61,11 @@ class Chain(nn.Module):
     def n_filled(self) -> int:
         """How many of the positions kept are not the starting point."""
         return min(int(self.step) // self.thinning, len(self.kept))
+
+    @property
+    def positions(self) -> Tensor:
+        """The positions kept (n_filled, K); before the first, the starting point alone."""
+        return self.kept[: max(1, self.n_filled)]
 
     def generator(self) -> torch.Generator:
         """The source of the draws of the step that is due."""

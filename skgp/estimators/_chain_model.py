@@ -53,14 +53,14 @@ class ChainModel(GPModel):
 
     @property
     def log_weights(self) -> Tensor:
-        n = len(self.chain.kept)
+        n = len(self.chain.positions)
         return (super().log_weights - math.log(n)).repeat(n)
 
     def latents(self) -> Callable[[Tensor], Latent]:
         factors, nodes = self.stack.factors(), self.nodes(1)
         # Each position makes another stack of functions, and above the first layer other inputs of
         # each kernel, so they run one after another. The factors of Kuu are the same for all.
-        stacks = [self._factors_at(factors, position) for position in self.chain.kept]
+        stacks = [self._factors_at(factors, position) for position in self.chain.positions]
 
         def of_rows(x: Tensor) -> Latent:
             parts = [self.stack(x, nodes, factors_at) for factors_at in stacks]

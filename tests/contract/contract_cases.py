@@ -35,7 +35,7 @@ class Case:
     def functions(self) -> tuple[int, ...]:
         """(W,) if the first layer has several functions by design, () otherwise."""
         params = self.make().get_params()
-        return (params["width"],) if "width" in params and not self.shares_kernel else ()
+        return (params["width"],) if params.get("n_layers", 1) > 1 else ()
 
     @property
     def shares_kernel(self) -> bool:
@@ -61,12 +61,18 @@ class Case:
 
     def skip_if_rows_have_draws(self) -> None:
         """End a test in which a row that is repeated should count as one of weight two."""
-        if self.known({"n_prediction_samples": None}):
+        if rows_have_draws(self.make()):
             pytest.skip("each row of a step draws hidden values of its own, repeated or not")
 
     def known(self, params: dict[str, Any]) -> dict[str, Any]:
         """Those of the parameters that the estimator has."""
         return {k: v for k, v in params.items() if k in self.cls().get_params()}
+
+
+def rows_have_draws(estimator: Any) -> bool:
+    """Whether each row of a training step draws hidden values, of which one layer has none."""
+    params = estimator.get_params()
+    return "n_prediction_samples" in params and params.get("n_layers", 2) > 1
 
 
 _COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random_state": 0}
@@ -76,10 +82,10 @@ _DSPP = {"width": 3, "n_sites": 3}
 _MC_DROPOUT = {"hidden_layer_sizes": (30, 20), "learning_rate_init": 0.05}
 # What depends on draws in each step needs more of them than the common 20.
 _CVAE = {
-    "hidden_layer_sizes": (25, 20),
+    "hidden_layer_sizes": (30,),
     "learning_rate_init": 0.05,
-    "max_iter": 200,
-    "n_samples": 5,
+    "max_iter": 100,
+    "n_samples": 10,
     "n_prediction_samples": 16,
 }
 _SGHMC = {
@@ -142,8 +148,10 @@ _IWDGP = {
 }
 # Layers with latent covariates among them.
 LATENT_REGRESSORS = (Case("iwdgp", IWDGPRegressor, _IWDGP),)
+# They have a q(u) of some family, and a weight of its divergence from the prior.
+VARIATIONAL_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
 # Layers of sparse Gaussian processes that train by minibatches.
-STACK_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS + CHAIN_REGRESSORS
+STACK_REGRESSORS = VARIATIONAL_REGRESSORS + CHAIN_REGRESSORS
 # Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
 COLLAPSED_REGRESSORS = (
     Case("fitc", FITCRegressor),
@@ -174,6 +182,7 @@ for_gps = _only(GP_REGRESSORS)
 for_sparse = _only(SPARSE_REGRESSORS)
 # One component, so one normal for each row.
 for_normals = _only(SPARSE_REGRESSORS + COLLAPSED_REGRESSORS)
+for_variational = _only(VARIATIONAL_REGRESSORS)
 for_stacks = _only(STACK_REGRESSORS)
 for_inducing = _only((*STACK_REGRESSORS, COLLAPSED_REGRESSORS[0]))
 for_minibatches = _only(MINIBATCH_REGRESSORS)

@@ -13,7 +13,7 @@ from contract_cases import (
     assert_trained_for,
     for_gps,
     for_minibatches,
-    for_stacks,
+    for_variational,
     make_data,
 )
 
@@ -29,13 +29,14 @@ def held_out() -> Data:
 
 
 @pytest.fixture
-def no_natural_steps(monkeypatch: Any) -> None:
-    """Natural-gradient steps have a length of their own, which `learning_rate_init` leaves alone.
+def at_rest(case: Case, monkeypatch: Any) -> dict[str, float]:
+    """Arguments with which parameters stay where they are.
 
-    They are as long as the distance to the optimum, so a test that wants parameters to stay has to
-    shorten them too.
+    Natural-gradient steps and those of a chain have lengths of their own, which
+    `learning_rate_init` leaves alone. With less friction a chain would go on by its momentum.
     """
     monkeypatch.setattr(_sparse_regressor, "_NATURAL_RATE", 1e-12)
+    return case.known({"learning_rate_init": 1e-12, "step_size": 1e-12, "friction": 1.0})
 
 
 # ---------------------------------------------------------------- warm start
@@ -49,7 +50,7 @@ def test_warm_start_goes_on(case: Case, data: Data) -> None:
     predictions = model.predict(data.X_new)
     model.set_params(max_iter=5).fit(data.X, data.y)
     assert_trained_for(model, 5)
-    # The loss of a deep GP is an average over its draws.
+    # The loss of a deep GP is an average over its draws, that of a chain one of its draws.
     tolerance = 0.2 if "n_prediction_samples" in case.params else 0.02
     assert model.loss_curve_[0] == pytest.approx(curve[-1], abs=tolerance)
     assert model.loss_curve_[0] < curve[0] - 0.02
@@ -60,12 +61,13 @@ def test_warm_start_goes_on(case: Case, data: Data) -> None:
 
 
 @for_minibatches
-@pytest.mark.usefixtures("no_natural_steps")
-def test_warm_start_keeps_scales_and_inducing_inputs(make: Any, data: Data) -> None:
+def test_warm_start_keeps_scales_and_inducing_inputs(
+    make: Any, data: Data, at_rest: dict[str, float]
+) -> None:
     """A step of no length leaves the predictions, even on other rows."""
     model = make(warm_start=True).fit(data.X, data.y)
     before = model.predict(data.X_new, return_std=True)
-    model.set_params(learning_rate_init=1e-12, max_iter=1)
+    model.set_params(**at_rest, max_iter=1)
     model.fit(data.X_new * 2.0 + 7.0, data.y_new * 3.0 - 50.0)
     for a, b in zip(model.predict(data.X_new, return_std=True), before, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
@@ -114,7 +116,7 @@ def test_partial_fit_over_chunks_reaches_the_quality_of_a_fit(case: Case, data: 
 @for_minibatches
 def test_partial_fit_continues_a_fit(make: Any, data: Data) -> None:
     """Its first loss is that of the fitted parameters, as in a fit with warm start."""
-    partial, warm = (make(warm_start=True).fit(data.X, data.y) for _ in range(2))
+    partial, warm = (make(warm_start=True, max_iter=20).fit(data.X, data.y) for _ in range(2))
     before = partial.predict(data.X_new)
     partial.partial_fit(data.X, data.y, n_total=60)
     warm.fit(data.X, data.y)
@@ -141,7 +143,7 @@ def test_partial_fit_counts_rows_and_weights(make: Any, data: Data) -> None:
     assert model.n_samples_seen_ == 110
 
 
-@for_stacks
+@for_variational
 def test_n_total_divides_the_divergence(make: Any, data: Data) -> None:
     """loss = -fit + beta KL / n_total, so doubling both changes nothing.
 
@@ -172,10 +174,11 @@ def test_partial_fit_keeps_the_state_of_its_optimiser(make: Any, data: Data) -> 
 
 
 @for_minibatches
-@pytest.mark.usefixtures("no_natural_steps")
-def test_the_first_chunk_fixes_the_scales(case: Case, data: Data) -> None:
+def test_the_first_chunk_fixes_the_scales(
+    case: Case, data: Data, at_rest: dict[str, float]
+) -> None:
     """The second chunk lies far away in the units of the first, and its loss says so."""
-    model = case.make(learning_rate_init=1e-12).partial_fit(data.X, data.y)
+    model = case.make(**at_rest).partial_fit(data.X, data.y)
     before = model.predict(data.X_new)
     model.partial_fit(data.X_new, data.y_new + 1000.0)
     np.testing.assert_allclose(model.predict(data.X_new), before, rtol=1e-6)
@@ -214,9 +217,9 @@ def test_validation_scores_are_log_densities_in_the_units_of_y(
 def test_validation_rows_without_early_stopping_only_watch(
     make: Any, data: Data, held_out: Data
 ) -> None:
-    watched = make(n_iter_no_change=1, tol=1e6)
+    watched = make(n_iter_no_change=1, tol=1e6, max_iter=20)
     watched.fit(data.X, data.y, X_val=held_out.X, y_val=held_out.y)
-    alone = make().fit(data.X, data.y)
+    alone = make(max_iter=20).fit(data.X, data.y)
     assert_trained_for(watched, 20)
     np.testing.assert_array_equal(watched.predict(data.X_new), alone.predict(data.X_new))
 

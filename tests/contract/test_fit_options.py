@@ -15,7 +15,7 @@ from contract_cases import (
     for_minibatches,
     for_normals,
     for_seeded,
-    for_stacks,
+    for_variational,
 )
 
 from skgp.scoring import crps, nll
@@ -188,7 +188,7 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
     assert (mean != double.predict(data.X_new)).any()
 
 
-@for_stacks
+@for_variational
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
     params = {"max_iter": 60, "learning_rate_init": 0.1}
     weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
@@ -215,10 +215,18 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
 
 @for_minibatches
 def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
-    """100 epochs, but at least 3, and 500 to 10,000 steps; fewer of deep models."""
+    """100 epochs, but at least 3, and 500 to 10,000 steps.
+
+    Deep models have fewer. A chain has 2,000 steps, which its burn-in and its window need.
+    """
     model = case.make(max_iter="auto", batch_size=10)
     deep = (500, 167, 40, 3, 3)
-    expected = {"DGPRegressor": deep, "IWDGPRegressor": deep, "DSPPRegressor": (100, 40, 40, 3, 3)}
+    expected = {
+        "DGPRegressor": deep,
+        "IWDGPRegressor": deep,
+        "DSPPRegressor": (100, 40, 40, 3, 3),
+        "SGHMCDGPRegressor": (2000, 667, 40, 3, 3),
+    }
     epochs = expected.get(case.cls.__name__, (500, 167, 100, 10, 3))
     n_batches = (1, 3, 50, 1000, 10**5)
     assert tuple(model._plan(10 * n).max_iter for n in n_batches) == epochs

@@ -174,12 +174,14 @@ def test_values_behind_missing_entries_do_not_exist(make: Any, data: Data) -> No
         assert np.square(error).mean() < 0.3 * data.Y[:, 1].var()
 
 
-def test_a_row_without_targets_is_like_no_row(make: Any, data: Data) -> None:
+def test_a_row_without_targets_is_like_no_row(case: Case, data: Data) -> None:
     Y = data.Y.copy()
     Y[::4] = np.nan
-    model = make(max_iter=40).fit(data.X, Y)
+    # It takes draws of its own, so that a model whose rows have draws has to be near its optimum.
+    max_iter = max(40, case.make().max_iter)
+    model = case.make(max_iter=max_iter).fit(data.X, Y)
     kept = ~np.isnan(Y[:, 0])
-    without = make(max_iter=40).fit(data.X[kept], Y[kept])
+    without = case.make(max_iter=max_iter).fit(data.X[kept], Y[kept])
     difference = model.predict(data.X_new) - without.predict(data.X_new)
     assert (np.abs(difference) < 0.4 * data.Y.std(axis=0)).all()
 

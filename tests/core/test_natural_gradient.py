@@ -154,14 +154,17 @@ def test_the_rate_of_the_schedule_scales_the_step(rng: np.random.Generator) -> N
     before = [to_array(p) for p in posterior.parameters()]
     optimizer = NaturalGradient([posterior], 0.4, 50.0, Nothing())
 
+    # Against the second one the precision grows, so that the step is taken.
+    gradients = torch.ones(2, 5).double(), -torch.ones(2, 5, 5).double()
+
     def closure() -> Tensor:
-        for p in posterior.parameters():
-            p.grad = torch.ones_like(p)
+        posterior.theta.grad, posterior.precision.grad = gradients
         return torch.tensor(3.0)
 
     assert optimizer.step(closure, 0.25) == 3.0
-    for p, old in zip(posterior.parameters(), before, strict=True):
-        np.testing.assert_allclose(to_array(p), old - 0.4 * 0.25 * 50.0, rtol=1e-12)
+    for p, old, gradient in zip(posterior.parameters(), before, gradients, strict=True):
+        desired = old - 0.4 * 0.25 * 50.0 * to_array(gradient)
+        np.testing.assert_allclose(to_array(p), desired, rtol=1e-12)
     assert optimizer.state_dict() == {"steps": 7}
     optimizer.load_state_dict({"steps": 9})
     assert optimizer._others.loaded == {"steps": 9}  # type: ignore[attr-defined]

@@ -13,7 +13,6 @@ from oracles.models import dense_gps, to_array
 from oracles.sparse import kl
 
 from skgp import DGPRegressor, DSPPRegressor, SVGPRegressor
-from skgp.estimators._model import GPModel
 
 
 @pytest.fixture
@@ -156,17 +155,17 @@ def test_loss_of_a_training_step_against_loops(table, rng, monkeypatch, name):
     """Of the batch, the draws and the parameters of the step, quadrature in place of formulas."""
     cls, params, term, reduce = LOSSES[name]
     steps = []
-    original = GPModel.loss
+    original = cls._loss
 
-    def spy(self, batch, objective, **settings):
+    def spy(self, model, batch, n_data):
         # The draws of a step are those that a copy of the rule would make.
-        before = copy.deepcopy(self)
-        nodes = copy.deepcopy(self).nodes(len(batch.x))
-        value = original(self, batch, objective, **settings)
+        before = copy.deepcopy(model)
+        nodes = copy.deepcopy(model).nodes(len(batch.x))
+        value = original(self, model, batch, n_data)
         steps.append((before, batch, nodes, value.item()))
         return value
 
-    monkeypatch.setattr(GPModel, "loss", spy)
+    monkeypatch.setattr(cls, "_loss", spy)
     X, Y, _, _ = table
     weight = rng.uniform(0.5, 2.0, 12)
     defaults = DGP if cls is DGPRegressor else DSPP
