@@ -3,6 +3,8 @@
 A model that starts at the optimum of a small exact problem needs a fraction of the epochs.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -15,6 +17,8 @@ _BOUND_INDUCING = 300
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _CHUNK = 2048
+_RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
+_LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
 
 
 def collapsed_bound(
@@ -148,6 +152,38 @@ def start_slope(x: Tensor, weight: Tensor, n_outputs: int, seed: int) -> Tensor:
     shape = n_inputs, n_outputs - directions.shape[1]
     further = torch.randn(shape, generator=generator, dtype=x.dtype)
     return torch.cat([directions, further / further.norm(dim=0)], 1)
+
+
+def start_covariates(
+    x: Tensor, Y: Tensor, weight: Tensor, n_covariates: int, generator: torch.Generator
+) -> Tensor:
+    """Weights (C, D + P) of [x, y] whose products are residuals, standardised and uncorrelated.
+
+    Latent covariates that start as the residuals of a linear regression say from the first step on
+    what x does not, and have about their prior's distribution.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, D)
+        Inputs of about zero mean and unit variance.
+    Y : Tensor of shape (n, P)
+        Targets of about zero mean.
+    weight : Tensor of shape (n,)
+    n_covariates : int
+        Number C; those beyond P start at random.
+    generator : torch.Generator
+    """
+    gram = x.mT @ (weight.unsqueeze(-1) * x)
+    ridge = _RIDGE * weight.sum() * torch.eye(len(gram), dtype=x.dtype)
+    slope = torch.linalg.solve(gram + ridge, x.mT @ (weight.unsqueeze(-1) * Y))
+    residual = Y - x @ slope
+    directions = principal_directions(residual, weight)[:, :n_covariates]
+    variance = weight @ (residual @ directions).square() / weight.sum()
+    directions = directions / variance.sqrt().clamp_min(_LEAST_DEVIATION)
+    weights = torch.cat([-slope @ directions, directions]).mT
+    shape = n_covariates - len(weights), weights.shape[1]
+    further = torch.randn(shape, generator=generator, dtype=x.dtype)
+    return torch.cat([weights, further / math.sqrt(weights.shape[1])])
 
 
 def principal_directions(x: Tensor, weight: Tensor) -> Tensor:

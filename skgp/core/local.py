@@ -44,18 +44,21 @@ class LocalPosterior(nn.Module, ABC):
 class Amortized(LocalPosterior):
     """A tanh network with skip connections, from inputs and targets of a row to its moments.
 
+    One of the skips is linear, from the evidence to the means, which are what it gives at first.
+
     Parameters
     ----------
-    n_evidence : int
-        Number E of what is known of a row: inputs, targets and which of these are observed.
-    n_covariates : int
-        Number C of latent covariates.
+    skip : Tensor of shape (C, E)
+        Initial weights of the means of C covariates, of the E numbers that are known of a row:
+        inputs, targets and which of these are observed.
     generator : torch.Generator
-        Source of the initial weights (Glorot and Bengio 2010).
+        Source of the network's initial weights (Glorot and Bengio 2010).
     """
 
-    def __init__(self, n_evidence: int, n_covariates: int, generator: torch.Generator) -> None:
+    def __init__(self, skip: Tensor, generator: torch.Generator) -> None:
         super().__init__()
+        n_covariates, n_evidence = skip.shape
+        self.skip = nn.Parameter(skip)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         widths = [n_evidence, *_HIDDEN, 2 * n_covariates]
         for n_in, n_out in pairwise(widths):
@@ -63,6 +66,7 @@ class Amortized(LocalPosterior):
             self.weights.append(weight)
             self.biases.append(torch.zeros(n_out))
         with torch.no_grad():
+            self.weights[-1][:n_covariates] = 0.0
             self.biases[-1][n_covariates:] = _START_LOG_STD
 
     def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
@@ -72,7 +76,7 @@ class Amortized(LocalPosterior):
             step = torch.tanh(nn.functional.linear(h, w, b))
             h = step + h if step.shape == h.shape else step
         mean, log_std = nn.functional.linear(h, weight, bias).chunk(2, -1)
-        return Local(mean, log_std)
+        return Local(mean + nn.functional.linear(evidence, self.skip), log_std)
 
 
 class Free(LocalPosterior):

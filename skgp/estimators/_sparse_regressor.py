@@ -9,14 +9,14 @@ from skgp.core.variational import Covariance, NaturalPosterior
 from skgp.estimators._model import GPModel
 from skgp.estimators._stack_regressor import StackRegressor
 
-_NATURAL_RATE = 0.5  # peak of the natural-gradient steps; 1 forgets all earlier batches
-
 
 class SparseRegressor(StackRegressor):
     """Abstract base: a family adds its objective and, if need be, another layer."""
 
     # Parameters that every family stores in its constructor.
     optimizer: str
+
+    _natural_rate: ClassVar[float] = 0.5  # peak of natural steps; 1 forgets all earlier batches
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackRegressor._parameter_constraints,
@@ -33,7 +33,7 @@ class SparseRegressor(StackRegressor):
         apart = {id(p) for posterior in natural for p in posterior.parameters()}
         others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
         # A step of length rho multiplies the old precision by 1 - rho beta_reg.
-        rate = _NATURAL_RATE / max(1.0, self.beta_reg)
+        rate = self._natural_rate / max(1.0, self._divergence_weight(n_data))
         return NaturalGradient(natural, rate, n_data, Adam(others, self.learning_rate_init))
 
     def _validate_params(self) -> None:

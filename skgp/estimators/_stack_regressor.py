@@ -129,7 +129,11 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         """Training loss of a batch, nats per row, without the penalty on a deep kernel."""
         nodes = model.nodes(len(batch.x))
         parts = self._objective(), model.stack, model.likelihood, nodes, batch
-        return loss(*parts, beta_reg=self.beta_reg, n_data=n_data)
+        return loss(*parts, beta_reg=self._divergence_weight(n_data), n_data=n_data)
+
+    def _divergence_weight(self, n_data: float) -> float:
+        """Weight of the divergences of q(u), given the sum of the weights of all rows."""
+        return self.beta_reg
 
     def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
         trained = [p for p in model.parameters() if p.requires_grad]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.importance import latent_loss
-from skgp.core.initialisation import principal_directions
+from skgp.core.initialisation import principal_directions, start_covariates
 from skgp.core.kernels import Kernel, KernelLike
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.layers import SparseGP, SparseLayer
@@ -28,12 +28,16 @@ from skgp.estimators._sparse_regressor import SparseRegressor
 from skgp.estimators._stack_regressor import INITIAL_VAR, Hidden
 from skgp.estimators._table import Array, Table
 
+_FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
 _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables start
 
 
 @documented(
     rate="0.03",
-    most_steps="2,000",
+    auto_epochs="200",
+    least_steps="1,500",
+    most_steps="5,000",
+    full_rows="150",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
 class IWDGPRegressor(SparseRegressor):
@@ -76,8 +80,10 @@ class IWDGPRegressor(SparseRegressor):
         Number M of inducing inputs of each layer; cost grows with M^2 per row and covariate.
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
-    beta_reg : float, default=1.0
-        Weight of the divergences KL(q(u) || p(u)). One gives a bound.
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergences KL(q(u) || p(u)). One gives a bound; "auto" is one up to
+        $full_rows rows, and so much less for more rows that the divergences weigh as for
+        $full_rows. The bound of a deep GP underfits: it charges for every hidden function.
     $n_latents
     $features
     $minibatch
@@ -131,11 +137,16 @@ class IWDGPRegressor(SparseRegressor):
     n_prediction_samples: int
     amortized: bool
 
-    _max_auto_steps: ClassVar[int] = 2000
+    _auto_epochs: ClassVar[int] = 200
+    _min_auto_steps: ClassVar[int] = 1500
+    _max_auto_steps: ClassVar[int] = 5000
+    # Each step sees other draws, over which q(u) has to average.
+    _natural_rate: ClassVar[float] = 0.1
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SparseRegressor._parameter_constraints,
         "architecture": [str],
+        "beta_reg": [*SparseRegressor._parameter_constraints["beta_reg"], StrOptions({"auto"})],
         "latent_dim": [Interval(Integral, 1, None, closed="left")],
         "width": [Interval(Integral, 1, None, closed="left")],
         "inference": [StrOptions({"iwvi", "vi"})],
@@ -160,7 +171,7 @@ class IWDGPRegressor(SparseRegressor):
         amortized: bool = True,
         n_inducing: int = 128,
         covariance: Literal["full", "diagonal"] = "full",
-        beta_reg: float = 1.0,
+        beta_reg: float | Literal["auto"] = "auto",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -202,9 +213,14 @@ class IWDGPRegressor(SparseRegressor):
             model.nodes.generator(),
             n_samples=self.n_samples,
             n_importance=self.n_importance if self.inference == "iwvi" else None,
-            beta_reg=self.beta_reg,
+            beta_reg=self._divergence_weight(n_data),
             n_data=n_data,
         )
+
+    def _divergence_weight(self, n_data: float) -> float:
+        if self.beta_reg == "auto":
+            return min(1.0, _FULL_ROWS / n_data)
+        return super()._divergence_weight(n_data)
 
     def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
         parts = self._parts()[:-1]
@@ -263,8 +279,10 @@ class IWDGPRegressor(SparseRegressor):
         self, setup: Setup, x: Tensor, generator: torch.Generator
     ) -> LocalPosterior:
         if self.amortized:
-            n_evidence = x.shape[1] + 2 * setup.Y.shape[1]
-            return Amortized(n_evidence, self.latent_dim, generator)
+            Y = setup.Y.nan_to_num()
+            skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
+            unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
+            return Amortized(torch.cat([skip, unseen], -1), generator)
         return Free(setup.n_rows, self.latent_dim, generator)
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:

@@ -18,7 +18,6 @@ from contract_cases import (
 )
 
 from skgp.core.training import Trainer
-from skgp.estimators import _sparse_regressor
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
@@ -35,7 +34,7 @@ def at_rest(case: Case, monkeypatch: Any) -> dict[str, float]:
     Natural-gradient steps and those of a chain have lengths of their own, which
     `learning_rate_init` leaves alone. With less friction a chain would go on by its momentum.
     """
-    monkeypatch.setattr(_sparse_regressor, "_NATURAL_RATE", 1e-12)
+    monkeypatch.setattr(case.cls, "_natural_rate", 1e-12, raising=False)
     return case.known({"learning_rate_init": 1e-12, "step_size": 1e-12, "friction": 1.0})
 
 

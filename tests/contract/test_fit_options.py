@@ -217,13 +217,13 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
 def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     """100 epochs, but at least 3, and 500 to 10,000 steps.
 
-    Deep models have fewer. A chain has 2,000 steps, which its burn-in and its window need.
+    Deep models have fewer; latent covariates need 1,500 steps. A chain has 2,000 steps, which its burn-in and its window need.
     """
     model = case.make(max_iter="auto", batch_size=10)
     deep = (500, 167, 40, 3, 3)
     expected = {
         "DGPRegressor": deep,
-        "IWDGPRegressor": deep,
+        "IWDGPRegressor": (1500, 500, 100, 5, 3),
         "DSPPRegressor": (100, 40, 40, 3, 3),
         "SGHMCDGPRegressor": (2000, 667, 40, 3, 3),
     }

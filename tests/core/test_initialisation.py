@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from skgp.core.initialisation import (
     collapsed_bound,
+    start_covariates,
     start_hyperparameters,
     start_posterior,
     start_slope,
@@ -163,3 +164,42 @@ def test_slope_counts_a_row_as_often_as_its_weight(rng):
     expected = start_slope(repeated, torch.ones(len(repeated)).double(), 2, 0)
     np.testing.assert_allclose(start_slope(x, weight, 2, 0), expected, rtol=0, atol=1e-12)
     assert not np.allclose(start_slope(x, torch.ones(12).double(), 2, 0), expected, atol=1e-3)
+
+
+# ---------------------------------------------------------------- latent covariates
+
+
+@pytest.mark.parametrize("n_covariates", [1, 2, 3])
+def test_covariates_start_as_standardised_residuals(n_covariates: int) -> None:
+    """Of a regression on weighted rows; uncorrelated, the one of the largest variance first."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((400, 3))
+    X -= X.mean(0)
+    noise = rng.standard_normal((400, 2)) @ np.array([[1.5, 0.6], [0.0, 0.4]])
+    Y = X @ rng.standard_normal((3, 2)) + noise
+    Y -= Y.mean(0)
+    weight = rng.uniform(0.5, 2.0, 400)
+    generator = torch.Generator().manual_seed(0)
+    tensors = torch.tensor(X), torch.tensor(Y), torch.tensor(weight)
+    weights = start_covariates(*tensors, n_covariates, generator).numpy()
+    assert weights.shape == (n_covariates, 5)
+    root = np.sqrt(weight)[:, None]
+    slope = np.linalg.lstsq(root * X, root * Y, rcond=None)[0]
+    residual = Y - X @ slope
+    w = np.hstack([X, Y]) @ weights.T
+    cov = (weight[:, None] * residual).T @ residual / weight.sum()
+    _, directions = np.linalg.eigh(cov)
+    for c in range(min(n_covariates, 2)):
+        expected = residual @ directions[:, -1 - c]
+        expected /= np.sqrt(np.average(expected**2, weights=weight))
+        np.testing.assert_allclose(np.abs(w[:, c]), np.abs(expected), rtol=0, atol=0.02)
+    known = w[:, :2]
+    gram = (weight[:, None] * known).T @ known / weight.sum()
+    np.testing.assert_allclose(gram, np.eye(len(gram)), rtol=0, atol=0.01)
+
+
+def test_residuals_of_targets_that_are_linear_are_not_magnified() -> None:
+    X = torch.tensor(np.random.default_rng(0).standard_normal((50, 2)))
+    weights = start_covariates(X, X[:, :1], torch.ones(50).double(), 1, torch.Generator())
+    w = torch.cat([X, X[:, :1]], 1) @ weights.mT
+    assert w.abs().max() < 0.1

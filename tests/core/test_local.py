@@ -74,7 +74,9 @@ def test_log_ratio_is_minus_the_divergence_on_average(
 
 
 def network(n_evidence: int, n_covariates: int) -> Amortized:
-    return Amortized(n_evidence, n_covariates, torch.Generator().manual_seed(3)).double()
+    generator = torch.Generator().manual_seed(3)
+    skip = torch.randn(n_covariates, n_evidence, generator=generator)
+    return Amortized(skip, generator).double()
 
 
 def naive_network(weights: list[Array], biases: list[Array], row: Array) -> Array:
@@ -97,28 +99,36 @@ def test_network_against_loops(
     """
     net = network(n_evidence, n_covariates)
     with torch.no_grad():
-        for bias in net.biases:
-            bias.add_(0.5 * normal(rng, *bias.shape))
+        for parameter in (*net.weights, *net.biases):
+            parameter.add_(0.5 * normal(rng, *parameter.shape))
     x = normal(rng, 6, n_evidence)
     local = net(x, None)
     weights, biases = [to_array(w) for w in net.weights], [to_array(b) for b in net.biases]
     assert [w.shape[0] for w in weights] == [10, 10, 2 * n_covariates]
     for b in range(6):
         expected = naive_network(weights, biases, to_array(x[b]))
+        expected[:n_covariates] += to_array(net.skip) @ to_array(x[b])
         actual = np.concatenate([to_array(local.mean[b]), to_array(local.log_std[b])])
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-13)
 
 
-def test_network_starts_nearly_certain_and_with_the_variance_of_glorot() -> None:
-    """log_std is -2 where the evidence is zero; weights have variance 2 / (n_in + n_out)."""
-    net = network(4, 2)
-    local = net(torch.zeros(1, 4, dtype=torch.float64), None)
-    np.testing.assert_array_equal(to_array(local.mean), 0.0)
-    np.testing.assert_array_equal(to_array(local.log_std), -2.0)
+def test_network_starts_at_its_linear_skip(rng: np.random.Generator) -> None:
+    """log_std is -2 where the evidence is zero."""
+    net, x = network(4, 2), normal(rng, 5, 4)
+    expected = to_array(x) @ to_array(net.skip).T
+    np.testing.assert_allclose(to_array(net(x, None).mean), expected, rtol=1e-13)
+    uncertain = net(torch.zeros(1, 4, dtype=torch.float64), None)
+    np.testing.assert_array_equal(to_array(uncertain.log_std), -2.0)
+
+
+def test_weights_start_with_the_variance_of_glorot() -> None:
+    """2 / (n_in + n_out), but zero where the last layer gives means."""
     n_seeds = 200
-    drawn = [Amortized(4, 2, torch.Generator().manual_seed(seed)) for seed in range(n_seeds)]
+    skip = torch.zeros(2, 4)
+    drawn = [Amortized(skip, torch.Generator().manual_seed(seed)) for seed in range(n_seeds)]
     for layer, total in enumerate([14, 20, 14]):
-        weights = np.concatenate([to_array(net.weights[layer]).ravel() for net in drawn])
+        rows = slice(2, None) if total == 14 and layer else slice(None)
+        weights = np.concatenate([to_array(net.weights[layer])[rows].ravel() for net in drawn])
         variance = 2.0 / total
         error = variance * math.sqrt(2.0 / weights.size)
         assert abs((weights**2).mean() - variance) < 4.5 * error

@@ -74,8 +74,9 @@ def random_covariates(
         with torch.no_grad():
             free.log_std.copy_(0.2 * normal(rng, n_rows, n_covariates) - 0.2)
         return LatentCovariates(free, n_covariates)
-    network = Amortized(n_evidence, n_covariates, generator).double()
+    network = Amortized(0.3 * normal(rng, n_covariates, n_evidence), generator).double()
     with torch.no_grad():
+        network.weights[-1].copy_(0.3 * normal(rng, *network.weights[-1].shape))
         network.biases[-1].copy_(0.2 * normal(rng, 2 * n_covariates))
     return LatentCovariates(network, n_covariates)
 
