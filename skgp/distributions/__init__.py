@@ -4,6 +4,7 @@ from skgp.distributions._base import Distribution, concat
 from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution
 from skgp.distributions._discrete import Bernoulli, Categorical, DiscreteDistribution
+from skgp.distributions._kernel_density import kernel_density
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
 
@@ -17,4 +18,5 @@ __all__ = [
     "MonotoneTransformed",
     "NormalMixture",
     "concat",
+    "kernel_density",
 ]

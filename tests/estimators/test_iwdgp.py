@@ -1,5 +1,7 @@
 """IWDGPRegressor: the limit of one GP, messages, natural steps, rows of a call, two branches."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from oracles.models import to_array
 
 from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.core.variational import NaturalPosterior
+from skgp.datasets import make_bimodal
 
 SMALL = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 16}
 
@@ -134,3 +137,41 @@ def test_two_branches_have_a_mode_each(rng):
     held_out = model.predict_dist(X_new).logpdf(y_new).mean()
     truth = np.log(true_density(X_new[:, 0], y_new)).mean()
     assert truth - 0.25 < held_out < truth + 0.05
+
+
+# ------------------------------------------------------------------ densities
+
+
+def test_kernel_density_estimate_is_that_of_samples_of_the_mixture() -> None:
+    """2,000 samples, Silverman's rule: the mean stays, the variance grows by that of the kernel."""
+    X, y = make_bimodal(60, random_state=0)
+    model = IWDGPRegressor(max_iter=30, n_inducing=10, random_state=0).fit(X, y)
+    own, estimate = model.predict_dist(X[:5]), model.predict_dist(X[:5], method="kde")
+    assert repr(estimate) == "NormalMixture(n_rows=5, n_outputs=1, n_components=2000)"
+    error = own.std() / math.sqrt(2000)
+    assert (np.abs(estimate.mean() - own.mean()) < 4.0 * error).all()
+    growth = 1.0 + 1500.0**-0.4
+    np.testing.assert_allclose(estimate.var() / own.var(), growth, rtol=0.15)
+    with pytest.raises(ValueError, match="'mixture' or 'kde', got 'normal'"):
+        model.predict_dist(X[:5], method="normal")
+
+
+# ------------------------------------------------------------------ weight of the divergences
+
+
+@pytest.mark.parametrize(("n", "weight"), [(100, 1.0), (150, 1.0), (600, 0.25)])
+@pytest.mark.parametrize("architecture", ["LV-GP", "GP"])
+def test_divergences_weigh_as_for_150_rows(n: int, weight: float, architecture: str) -> None:
+    X, y = make_bimodal(n, random_state=0)
+    made = {
+        "architecture": architecture,
+        "max_iter": 3,
+        "n_inducing": 8,
+        "dtype": "float64",
+        "random_state": 0,
+    }
+    auto = IWDGPRegressor(**made).fit(X, y)
+    explicit = IWDGPRegressor(**made, beta_reg=weight).fit(X, y)
+    assert auto.loss_curve_ == explicit.loss_curve_
+    other = IWDGPRegressor(**made, beta_reg=0.9 * weight).fit(X, y)
+    assert auto.loss_curve_ != other.loss_curve_
