@@ -36,7 +36,7 @@ _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables st
 
 @documented(
     rate="0.03",
-    auto_epochs="1,000",
+    auto_epochs="1,500",
     least_steps="1,500",
     most_steps="5,000",
     full_rows="150",
@@ -139,7 +139,7 @@ class IWDGPRegressor(SparseRegressor):
     n_prediction_samples: int
     amortized: bool
 
-    _auto_epochs: ClassVar[int] = 1000
+    _auto_epochs: ClassVar[int] = 1500
     _min_auto_steps: ClassVar[int] = 1500
     _max_auto_steps: ClassVar[int] = 5000
     # Each step sees other draws, over which q(u) has to average.

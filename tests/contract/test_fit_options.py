@@ -223,7 +223,7 @@ def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     deep = (500, 167, 40, 3, 3)
     expected = {
         "DGPRegressor": deep,
-        "IWDGPRegressor": (1500, 1000, 100, 5, 3),
+        "IWDGPRegressor": (1500, 1500, 100, 5, 3),
         "DSPPRegressor": (100, 40, 40, 3, 3),
         "SGHMCDGPRegressor": (2000, 667, 40, 3, 3),
     }
