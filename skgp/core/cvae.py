@@ -1,41 +1,15 @@
 """Conditional variational autoencoders: dense networks with one latent variable for each row."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from skgp.core.features import half_squared_norm
+from skgp.core.features import half_squared_norm, tanh_network
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import Nodes
 from skgp.core.objectives import ELBO, Batch
-
-
-def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
-    """Dense tanh layers and a linear one, with Glorot weights and biases of zero.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Widths from the inputs to the outputs.
-    generator : torch.Generator
-        Source of the weights.
-
-    Returns
-    -------
-    Sequential
-        From (..., sizes[0]) to (..., sizes[-1]).
-    """
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(sizes):
-        # Not initialised by torch, which would draw from the global generator.
-        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
-        nn.init.xavier_uniform_(layer.weight, generator=generator)
-        nn.init.zeros_(layer.bias)
-        layers += [layer, nn.Tanh()]
-    return nn.Sequential(*layers[:-1])
 
 
 class ConditionalVAE(nn.Module):

@@ -1,4 +1,4 @@
-"""Deep kernels: networks from inputs to the features that a kernel sees."""
+"""Networks of the inputs: features that a kernel sees, and dense tanh networks."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -35,6 +35,31 @@ def dense_network(n_features: int, sizes: Sequence[int]) -> nn.Sequential:
     for n_in, width in pairwise(widths):
         layers += [nn.Linear(n_in, width), nn.BatchNorm1d(width), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(widths[-1], n_out), nn.BatchNorm1d(n_out, affine=False))
+
+
+def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
+    """Dense tanh layers and a linear one, with Glorot weights and biases of zero.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Widths from the inputs to the outputs.
+    generator : torch.Generator
+        Source of the weights.
+
+    Returns
+    -------
+    Sequential
+        From (..., sizes[0]) to (..., sizes[-1]).
+    """
+    layers: list[nn.Module] = []
+    for n_in, n_out in pairwise(sizes):
+        # Not initialised by torch, which would draw from the global generator.
+        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+        nn.init.xavier_uniform_(layer.weight, generator=generator)
+        nn.init.zeros_(layer.bias)
+        layers += [layer, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
 
 
 def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn.Module:

@@ -1,0 +1,137 @@
+"""Hidden units of a readout: the latent functions, or activations of their combinations."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.activations import Activation
+from skgp.core.layers import Latent
+from skgp.core.variational import DiagonalPosterior
+
+
+class UnitMoments(NamedTuple):
+    """Moments of H hidden units at each node and row.
+
+    Attributes
+    ----------
+    mean : Tensor of shape (Q, B, H)
+    cov : Tensor of shape (Q, B, H, H) or None
+        None where the units are certain.
+    """
+
+    mean: Tensor
+    cov: Tensor | None
+
+
+class Units(nn.Module, ABC):
+    """H hidden units that depend on L latent functions.
+
+    Attributes
+    ----------
+    n_latents : int
+        Number L of latent functions.
+    n_noise : int
+        Number of standard normals that a draw of the units needs for each node and row.
+    """
+
+    n_latents: int
+    n_noise: int
+
+    @abstractmethod
+    def moments(self, latent: Latent) -> UnitMoments:
+        """Moments of the units for the latent moments (Q, B, L), in closed form."""
+
+    @abstractmethod
+    def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
+        """Draws of the units, which are certain, for base noise xi (Q, B or 1, n_noise)."""
+
+    @abstractmethod
+    def kl(self) -> Tensor | float:
+        """Divergence of the posterior of what belongs to the units from its prior, in nats."""
+
+    @abstractmethod
+    def log_prior(self) -> Tensor | float:
+        """Log density, up to a constant, of the weights that are points under their prior."""
+
+
+class IdentityUnits(Units):
+    """The latent functions themselves.
+
+    Parameters
+    ----------
+    n_latents : int
+    """
+
+    def __init__(self, n_latents: int) -> None:
+        super().__init__()
+        self.n_latents = self.n_noise = n_latents
+
+    def moments(self, latent: Latent) -> UnitMoments:
+        return UnitMoments(latent.f_mean, torch.diag_embed(latent.f_var))
+
+    def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
+        return UnitMoments(_draw(latent, xi), None)
+
+    def kl(self) -> float:
+        return 0.0
+
+    def log_prior(self) -> float:
+        return 0.0
+
+
+class NeuralUnits(Units):
+    """g(W f + b) of the neural likelihoods paper (Eqns 5 to 7), with biases of its appendix.
+
+    The weights W are points under a unit normal prior; b has that prior and a mean-field posterior.
+
+    Parameters
+    ----------
+    activation : Activation
+    weight : Tensor of shape (H, L)
+        Initial weights W.
+    bias : Tensor of shape (H,)
+        Initial means of the biases.
+    variance : float
+        Initial variance of the biases.
+    """
+
+    def __init__(
+        self, activation: Activation, weight: Tensor, bias: Tensor, variance: float
+    ) -> None:
+        super().__init__()
+        n_units, self.n_latents = weight.shape
+        self.n_noise = self.n_latents + n_units
+        self.activation = activation
+        self.weight = nn.Parameter(weight)
+        self.bias = DiagonalPosterior(bias.unsqueeze(0), variance)
+
+    def moments(self, latent: Latent) -> UnitMoments:
+        # a = W f + b is normal with mean W m + m_b and covariance W diag(v) W^T + diag(v_b).
+        bias, bias_scale = self.bias.moments()
+        mean = latent.f_mean @ self.weight.mT + bias
+        cov = (self.weight * latent.f_var.unsqueeze(-2)) @ self.weight.mT
+        cov = cov + torch.diag_embed(bias_scale.square())
+        return UnitMoments(
+            self.activation.mean(mean, cov.diagonal(dim1=-2, dim2=-1)),
+            self.activation.covariance(mean, cov),
+        )
+
+    def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
+        xi_f, xi_b = xi[..., : self.n_latents], xi[..., self.n_latents :]
+        bias, bias_scale = self.bias.moments()
+        a = _draw(latent, xi_f) @ self.weight.mT + bias + bias_scale * xi_b
+        return UnitMoments(self.activation(a), None)
+
+    def kl(self) -> Tensor:
+        return self.bias.kl(*self.bias.moments())
+
+    def log_prior(self) -> Tensor:
+        return -0.5 * self.weight.square().sum()
+
+
+def _draw(latent: Latent, xi: Tensor) -> Tensor:
+    # The floor keeps the slope of the root finite where a layer is certain.
+    deviation = latent.f_var.clamp_min(torch.finfo(xi.dtype).eps).sqrt()
+    return latent.f_mean + deviation * xi
