@@ -23,11 +23,13 @@ LEVELS = (
     ("skgp.exceptions",),
     (
         "skgp.core.linalg",
+        "skgp.core.bivariate",
         "skgp.core.conjugate_gradients",
         "skgp.core.memory",
         "skgp.core.rows",
     ),
     (
+        "skgp.core.activations",
         "skgp.core.kernels",
         "skgp.core.inducing",
         "skgp.core.local",
@@ -45,13 +47,15 @@ LEVELS = (
     ),
     (
         "skgp.core.likelihoods",
+        "skgp.core.mixing",
         "skgp.core.stack",
+        "skgp.core.units",
         "skgp.core.initialisation",
         "skgp.core.exact",
         "skgp.core.projected",
         "skgp.core.sghmc",
     ),
-    ("skgp.core.objectives",),
+    ("skgp.core.objectives", "skgp.core.readout"),
     ("skgp.core.training", "skgp.core.dropout", "skgp.core.latent_stack", "skgp.core.cvae"),
     ("skgp.core.importance",),
     ("skgp.estimators._",),  # every private module of the package

@@ -101,8 +101,9 @@ def test_moments_against_a_million_samples(name: str, rng: np.random.Generator) 
     closed_mean = to_array(activation.mean(mean, cov.diagonal()))
     assert oracle.within_four_errors(closed_mean, g)
     centred = g - closed_mean
-    products = centred[:, :, np.newaxis] * centred[:, np.newaxis]
-    assert oracle.within_four_errors(to_array(activation.covariance(mean, cov)), products)
+    value = to_array(activation.covariance(mean, cov))
+    for i, j in ((0, 0), (0, 1), (1, 1)):
+        assert oracle.within_four_errors(value[i, j], centred[:, i] * centred[:, j])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -188,9 +189,9 @@ def test_small_covariance_is_linear_in_float32(name: str) -> None:
 
 
 def test_full_correlation_is_a_function_of_one_variable() -> None:
-    """a2 = 2 a1 - 1: one integral, split at both kinks."""
+    """a2 = 2 a1 - 1: one integral, by the trapezoidal rule."""
     m, v = 0.4, 0.7
-    nodes = np.concatenate([np.linspace(-9.0, 9.0, 400_001)])
+    nodes = np.linspace(-9.0, 9.0, 400_001)
     a = m + math.sqrt(v) * nodes
     weights = np.exp(-0.5 * nodes**2) / math.sqrt(2.0 * math.pi) * (nodes[1] - nodes[0])
     for name, g in oracle.FUNCTIONS.items():

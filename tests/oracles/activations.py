@@ -61,7 +61,7 @@ def covariance(
 
 
 def within_four_errors(value: Any, samples: Any) -> bool:
-    """Whether `value` is closer to the mean of the samples, along axis 0, than 4 standard errors."""
+    """Whether `value` lies within 4 standard errors of the mean of the samples along axis 0."""
     samples = np.asarray(samples)
     error = np.std(samples, axis=0, ddof=1) / math.sqrt(len(samples))
     return bool(np.all(np.abs(np.mean(samples, axis=0) - value) <= 4.0 * error))
