@@ -91,5 +91,5 @@ def _mix(units: UnitMoments, mixing: MixingMoments) -> Latent:
         square = square + units.cov.diagonal(dim1=-2, dim2=-1)
     if mixing.var is not None:
         var = var + (mixing.var @ square.unsqueeze(-1)).squeeze(-1)
-    # The covariance of the units has the small errors of a quadrature rule.
+    # Rounding can push the variance of outputs in which the units cancel below zero.
     return Latent(mean, torch.zeros_like(mean), var.clamp_min(0.0))

@@ -296,6 +296,19 @@ def test_certain_latents_make_both_ways_the_same(
         np.testing.assert_allclose(to_array(ours), to_array(expected), rtol=0, atol=1e-6)
 
 
+def test_rounding_makes_no_variance_negative(rng: np.random.Generator) -> None:
+    """Fifty outputs for which the units of one latent function cancel, in float32."""
+    weight = normal(rng, 4, 1)
+    M = normal(rng, 50, 4)
+    M = (M - M @ weight @ weight.T / weight.square().sum()).float()
+    units = NeuralUnits(Ramp(1.0), weight.float(), torch.zeros(4), 1e-30)
+    zero, one = torch.zeros(1, 1, 1), torch.ones(1, 1, 1)
+    cov = units.moments(Latent(zero, one, zero)).cov
+    assert ((M @ cov) * M).sum(-1).min().item() < 0.0
+    readout = Readout(units, NormalMixing(M, 1e-30))
+    assert readout.moments(Latent(zero, one, zero), zero[0]).f_var.min().item() >= 0.0
+
+
 @pytest.mark.parametrize(("model", "name"), MODELS)
 def test_float32_stays_float32_and_agrees(model: str, name: str, rng: np.random.Generator) -> None:
     readout = make_readout(rng, model, name)
