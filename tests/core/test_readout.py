@@ -296,6 +296,14 @@ def test_certain_latents_make_both_ways_the_same(
         np.testing.assert_allclose(to_array(ours), to_array(expected), rtol=0, atol=1e-6)
 
 
+def test_gradient_of_a_draw_is_finite_where_a_latent_is_certain() -> None:
+    var = torch.zeros(1, B, L, dtype=torch.float64, requires_grad=True)
+    latent = Latent(torch.ones_like(var), var, torch.zeros_like(var))
+    draw = IdentityUnits(L).sample(latent, torch.ones_like(var)).mean
+    (slope,) = torch.autograd.grad(draw.sum(), var)
+    assert bool(torch.isfinite(slope).all())
+
+
 def test_rounding_makes_no_variance_negative(rng: np.random.Generator) -> None:
     """Fifty outputs for which the units of one latent function cancel, in float32."""
     weight = normal(rng, 4, 1)
