@@ -189,9 +189,10 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
 
 
 @for_variational
-def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
-    params = {"max_iter": 60, "learning_rate_init": 0.1}
-    weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
+def test_a_larger_divergence_weight_pulls_to_the_prior(case: Case, data: Data) -> None:
+    # Natural steps of a tenth need some 200 to forget the precision that a fitted start has.
+    params = {"max_iter": 250 if case.has_covariates else 60, "learning_rate_init": 0.1}
+    weak, strong = (case.make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
     assert strong.predict(data.X_new).std() < 0.8 * weak.predict(data.X_new).std()
 
 
