@@ -31,6 +31,7 @@ from skgp.estimators._table import Array, Table
 
 _DENSITY_SAMPLES: Final = 2000
 _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
+_STRETCH: Final = 2.0  # of one covariate's nodes
 _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables start
 
 
@@ -52,7 +53,8 @@ class IWDGPRegressor(SparseRegressor):
     The top layer is integrated in closed form; hidden functions are sampled, jointly for the K
     values of w that a row has. A prediction is the mixture of the normals at
     `n_prediction_samples` fixed values of w and of the hidden functions, each spread over half the
-    gaps to its neighbours.
+    gaps to its neighbours. Values of w far from zero are among them, with small weights, because
+    rare targets need them.
 
     Parameters
     ----------
@@ -278,10 +280,16 @@ class IWDGPRegressor(SparseRegressor):
             len(block.projection) if isinstance(block, ProjectedGP) else block.n_covariates
             for block in blocks
         ]
-        nodes = Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
+        stretch = [1.0 if part == "GP" else self._stretch() for part in parts]
+        nodes = Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed, stretch)
         return Hidden(
             len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h
         )
+
+    def _stretch(self) -> float:
+        """Of the nodes of covariates; so that it wastes the same share of them for any number."""
+        n_covariates = self.latent_dim * self._parts().count("LV")
+        return float(_STRETCH ** (1.0 / n_covariates))
 
     def _hidden_gp(self, setup: Setup, x: Tensor, h: Tensor, number: int) -> ProjectedGP:
         """A layer of GPs that starts at the identity of h (n, F), of which the first are x."""
