@@ -9,7 +9,8 @@ from oracles.models import to_array
 
 from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.core.variational import NaturalPosterior
-from skgp.datasets import make_bimodal
+from skgp.datasets import bimodal_distribution, make_bimodal
+from skgp.scoring import nll
 
 SMALL = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 16}
 
@@ -154,6 +155,16 @@ def test_kernel_density_estimate_is_that_of_samples_of_the_mixture() -> None:
     np.testing.assert_allclose(estimate.var() / own.var(), growth, rtol=0.15)
     with pytest.raises(ValueError, match="'mixture' or 'kde', got 'normal'"):
         model.predict_dist(X[:5], method="normal")
+
+
+@pytest.mark.slow
+def test_density_of_two_branches_is_nearly_the_true_one() -> None:
+    """Within 0.05 nats, of which most is lost where the branches are farthest apart."""
+    X, y = make_bimodal(1000, random_state=0)
+    X_new, y_new = make_bimodal(20_000, random_state=1)
+    model = IWDGPRegressor(kernel="matern32", n_importance=10, max_iter=1000, random_state=0)
+    ours, true = model.fit(X, y).predict_dist(X_new), bimodal_distribution(X_new)
+    assert nll(y_new, ours) - nll(y_new, true) < 0.05
 
 
 # ------------------------------------------------------------------ weight of the divergences
