@@ -66,8 +66,8 @@ class Sampled(NodeRule):
     that were due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so
     that a prediction does not depend on the rows beside it.
 
-    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with the weights that make up
-    for it: a mixture of narrow normals has tails only as far as its nodes go.
+    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with the weights that make
+    up for it: a mixture of narrow normals has tails only as far as its nodes go.
 
     Parameters
     ----------
