@@ -148,7 +148,19 @@ _IWDGP = {
     "n_prediction_samples": 16,
 }
 # Layers with latent covariates among them.
-LATENT_REGRESSORS = (Case("iwdgp", IWDGPRegressor, _IWDGP),)
+LATENT_REGRESSORS = (
+    Case("iwdgp", IWDGPRegressor, _IWDGP),
+    Case(
+        "iwdgp-vi",
+        IWDGPRegressor,
+        {
+            **_IWDGP,
+            "inference": "vi",
+            "optimizer": "adam",
+            "covariance": "diagonal",
+        },
+    ),
+)
 # They have a q(u) of some family, and a weight of its divergence from the prior.
 VARIATIONAL_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
 # Layers of sparse Gaussian processes that train by minibatches.
