@@ -287,7 +287,8 @@ class IWDGPRegressor(SparseRegressor):
         )
 
     def _stretch(self) -> float:
-        """Of the nodes of covariates; so that it wastes the same share of them for any number."""
+        """Of the nodes of covariates: their weights are worth 2/3 of the nodes, or more."""
+        # s^2 / sqrt(2 s^2 - 1) is the mean squared weight of one covariate: 1.51 at s = 2.
         n_covariates = self.latent_dim * self._parts().count("LV")
         return float(_STRETCH ** (1.0 / n_covariates))
 
