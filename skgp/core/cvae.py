@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from skgp.core.features import half_squared_norm, tanh_network
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
+from skgp.core.local import Local
 from skgp.core.nodes import Nodes
 from skgp.core.objectives import ELBO, Batch
 
@@ -43,8 +44,8 @@ class ConditionalVAE(nn.Module):
         *_, weight, _ = self.decoder.parameters()
         nn.init.zeros_(weight)
 
-    def encode(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean m and log deviation log s of q(z | x, y), each (B, L).
+    def encode(self, x: Tensor, y: Tensor) -> Local:
+        """Moments of q(z | x, y), each (B, L).
 
         Parameters
         ----------
@@ -52,8 +53,7 @@ class ConditionalVAE(nn.Module):
         y : Tensor of shape (B, P)
             Zero, the mean, where missing.
         """
-        m, log_s = self.encoder(torch.cat([x, y], -1)).chunk(2, -1)
-        return m, log_s
+        return Local(*self.encoder(torch.cat([x, y], -1)).chunk(2, -1))
 
     def forward(self, x: Tensor, z: Tensor) -> Tensor:
         """Outputs (Q, B, P) of the decoder.
@@ -66,12 +66,6 @@ class ConditionalVAE(nn.Module):
         shape = len(z), len(x), -1
         outputs: Tensor = self.decoder(torch.cat([x.expand(shape), z.expand(shape)], -1))
         return outputs
-
-
-def normal_kl(m: Tensor, log_s: Tensor) -> Tensor:
-    """KL(N(m, diag(s^2)) || N(0, I)) of each row, (B,), from m and log s (B, L)."""
-    # 1/2 sum (s^2 + m^2 - 1) - log s
-    return (0.5 * ((2.0 * log_s).exp() + m.square() - 1.0) - log_s).sum(-1)
 
 
 def cvae_loss(
@@ -104,11 +98,10 @@ def cvae_loss(
     Tensor, scalar
         In nats per row.
     """
-    m, log_s = network.encode(batch.x, batch.targets.y)
-    # z = m + s * xi, xi ~ N(0, I)
-    z = m + log_s.exp() * nodes.xi[0]
+    local = network.encode(batch.x, batch.targets.y)
+    z = local.draw(nodes.xi[0])
     terms = ELBO.term(likelihood, certain(network(batch.x, z)), batch.targets)
-    bound = ELBO.reduce(terms, nodes.log_omega) - beta_reg * normal_kl(m, log_s)
+    bound = ELBO.reduce(terms, nodes.log_omega) - beta_reg * local.kl()
     if batch.weight is not None:
         bound = bound * batch.weight
     return -bound.mean() + weight_decay * half_squared_norm(network)

@@ -169,9 +169,16 @@ def start_covariates(
     Y : Tensor of shape (n, P)
         Targets of about zero mean.
     weight : Tensor of shape (n,)
+        Of the rows.
     n_covariates : int
         Number C; those beyond P start at random.
     generator : torch.Generator
+        Source of those.
+
+    Returns
+    -------
+    Tensor of shape (C, D + P)
+        Residuals come in the order of their variance. Ours; the paper starts at random.
     """
     gram = x.mT @ (weight.unsqueeze(-1) * x)
     ridge = _RIDGE * weight.sum() * torch.eye(len(gram), dtype=x.dtype)

@@ -66,6 +66,9 @@ class Sampled(NodeRule):
     that were due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so
     that a prediction does not depend on the rows beside it.
 
+    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with the weights that make
+    up for it: a mixture of narrow normals has tails only as far as its nodes go.
+
     Parameters
     ----------
     widths : sequence of int
@@ -75,12 +78,22 @@ class Sampled(NodeRule):
     n_fixed : int
         Number Q of nodes in evaluation mode.
     seed : int
+    stretch : sequence of float, optional
+        Of the fixed nodes of each layer; one if None.
     """
 
     fixed: Tensor
+    log_omega: Tensor
     step: Tensor
 
-    def __init__(self, widths: Sequence[int], n_samples: int, n_fixed: int, seed: int) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        n_samples: int,
+        n_fixed: int,
+        seed: int,
+        stretch: Sequence[float] | None = None,
+    ) -> None:
         super().__init__()
         self.widths = list(widths)
         self.n_samples = n_samples
@@ -88,12 +101,20 @@ class Sampled(NodeRule):
         sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
         uniform = sobol.draw(n_fixed, dtype=torch.float64)
         tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
-        self.register_buffer("fixed", torch.special.ndtri(uniform.clamp(tail, 1.0 - tail)))
+        normal = torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
+        of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)
+        stretched = normal * of_layers.repeat_interleave(torch.tensor(self.widths))
+        log_ratio = 0.5 * (normal.square() - stretched.square()).sum(-1)
+        self.register_buffer("fixed", stretched)
+        self.register_buffer("log_omega", torch.log_softmax(log_ratio, 0))
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
     def forward(self, n_rows: int) -> Nodes:
-        xi = self._draw(n_rows) if self.training else self.fixed.unsqueeze(1)
-        log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
+        if self.training:
+            xi = self._draw(n_rows)
+            log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
+        else:
+            xi, log_omega = self.fixed.unsqueeze(1), self.log_omega
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
     def generator(self) -> torch.Generator:

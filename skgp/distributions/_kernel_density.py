@@ -3,7 +3,6 @@
 import numpy as np
 import numpy.typing as npt
 
-from skgp.distributions._components import check_mean
 from skgp.distributions._normal_mixture import NormalMixture
 
 
@@ -38,10 +37,19 @@ def kernel_density(samples: npt.ArrayLike) -> NormalMixture:
     >>> dist.std().round(3).tolist()
     [1.179]
     """
-    values = np.asarray(samples)
-    mean = check_mean(np.moveaxis(values, -1, 1) if values.ndim else values)
-    n_outputs = mean.shape[2] if mean.ndim == 3 else 1
+    values = np.asarray(samples, dtype=float)
+    if values.ndim not in (2, 3) or values.shape[-1] < 2:
+        raise ValueError(
+            "samples must have shape (n, S), or (n, P, S) with P outputs, and S at least 2, got "
+            f"{values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("samples must be finite")
+    mean = np.moveaxis(values, -1, 1)
     n_samples = mean.shape[1]
+    n_outputs = mean.shape[2] if mean.ndim == 3 else 1
     width = (0.25 * n_samples * (n_outputs + 2.0)) ** (-1.0 / (n_outputs + 4.0))
-    std = width * mean.std(axis=1, keepdims=True, ddof=min(1, n_samples - 1))
+    std = width * mean.std(axis=1, keepdims=True, ddof=1)
+    if not (std > 0.0).all():
+        raise ValueError("the samples of an output of a row must not all be equal")
     return NormalMixture(np.zeros(n_samples), mean, std)

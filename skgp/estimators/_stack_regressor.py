@@ -52,7 +52,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
 
     # Parameters that every family stores in its constructor.
     covariance: Any
-    beta_reg: float
+    beta_reg: float | str  # a family may have a name for a rule
     n_latents: int | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -133,7 +133,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
 
     def _divergence_weight(self, n_data: float) -> float:
         """Weight of the divergences of q(u), given the sum of the weights of all rows."""
-        return self.beta_reg
+        return float(self.beta_reg)
 
     def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
         trained = [p for p in model.parameters() if p.requires_grad]

@@ -31,6 +31,7 @@ from skgp.estimators._table import Array, Table
 
 _DENSITY_SAMPLES: Final = 2000
 _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
+_STRETCH: Final = 2.0  # of one covariate's nodes
 _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables start
 
 
@@ -40,7 +41,7 @@ _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables st
     least_steps="1,500",
     most_steps="5,000",
     full_rows="150",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    auto_dtype='float32, but float64 for a table of one batch and the architecture "GP"',
 )
 class IWDGPRegressor(SparseRegressor):
     """Deep GP regression with latent covariates, by importance-weighted variational inference.
@@ -52,7 +53,8 @@ class IWDGPRegressor(SparseRegressor):
     The top layer is integrated in closed form; hidden functions are sampled, jointly for the K
     values of w that a row has. A prediction is the mixture of the normals at
     `n_prediction_samples` fixed values of w and of the hidden functions, each spread over half the
-    gaps to its neighbours.
+    gaps to its neighbours. Values of w far from zero are among them, with small weights, because
+    rare targets need them.
 
     Parameters
     ----------
@@ -248,6 +250,10 @@ class IWDGPRegressor(SparseRegressor):
             n_data=n_data,
         )
 
+    def _auto_dtype(self, n: int) -> str:
+        # Draws keep the fit of a table of one batch from being deterministic in any dtype.
+        return super()._auto_dtype(n) if self._parts() == ["GP"] else "float32"
+
     def _divergence_weight(self, n_data: float) -> float:
         if self.beta_reg == "auto":
             return min(1.0, _FULL_ROWS / n_data)
@@ -274,10 +280,17 @@ class IWDGPRegressor(SparseRegressor):
             len(block.projection) if isinstance(block, ProjectedGP) else block.n_covariates
             for block in blocks
         ]
-        nodes = Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
+        stretch = [1.0 if part == "GP" else self._stretch() for part in parts]
+        nodes = Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed, stretch)
         return Hidden(
             len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h
         )
+
+    def _stretch(self) -> float:
+        """Of the nodes of covariates: their weights are worth 2/3 of the nodes, or more."""
+        # s^2 / sqrt(2 s^2 - 1) is the mean squared weight of one covariate: 1.51 at s = 2.
+        n_covariates = self.latent_dim * self._parts().count("LV")
+        return float(_STRETCH ** (1.0 / n_covariates))
 
     def _hidden_gp(self, setup: Setup, x: Tensor, h: Tensor, number: int) -> ProjectedGP:
         """A layer of GPs that starts at the identity of h (n, F), of which the first are x."""

@@ -142,12 +142,25 @@ CHAIN_REGRESSORS = (
 _IWDGP = {
     "architecture": "GP-LV-GP",
     "learning_rate_init": 0.1,
+    "max_iter": 60,  # natural steps of a tenth
     "width": 2,
     "n_importance": 5,
     "n_prediction_samples": 16,
 }
 # Layers with latent covariates among them.
-LATENT_REGRESSORS = (Case("iwdgp", IWDGPRegressor, _IWDGP),)
+LATENT_REGRESSORS = (
+    Case("iwdgp", IWDGPRegressor, _IWDGP),
+    Case(
+        "iwdgp-vi",
+        IWDGPRegressor,
+        {
+            **_IWDGP,
+            "inference": "vi",
+            "optimizer": "adam",
+            "covariance": "diagonal",
+        },
+    ),
+)
 # They have a q(u) of some family, and a weight of its divergence from the prior.
 VARIATIONAL_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
 # Layers of sparse Gaussian processes that train by minibatches.

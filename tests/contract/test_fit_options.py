@@ -189,9 +189,10 @@ def test_precisions_agree_roughly(make: Any, data: Data) -> None:
 
 
 @for_variational
-def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
-    params = {"max_iter": 60, "learning_rate_init": 0.1}
-    weak, strong = (make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
+def test_a_larger_divergence_weight_pulls_to_the_prior(case: Case, data: Data) -> None:
+    # Natural steps of a tenth need some 200 to forget the precision that a fitted start has.
+    params = {"max_iter": 250 if case.has_covariates else 60, "learning_rate_init": 0.1}
+    weak, strong = (case.make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
     assert strong.predict(data.X_new).std() < 0.8 * weak.predict(data.X_new).std()
 
 
@@ -217,7 +218,8 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
 def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     """100 epochs, but at least 3, and 500 to 10,000 steps.
 
-    Deep models have fewer; latent covariates need 1,500 steps. A chain has 2,000 steps, which its burn-in and its window need.
+    Deep models have fewer; latent covariates need 1,500 steps. A chain has 2,000 steps, which its
+    burn-in and its window need.
     """
     model = case.make(max_iter="auto", batch_size=10)
     deep = (500, 167, 40, 3, 3)

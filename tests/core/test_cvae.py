@@ -1,4 +1,4 @@
-"""Conditional variational autoencoders against NumPy loops, and their divergence by Monte Carlo."""
+"""Conditional variational autoencoders against NumPy loops and quadrature."""
 
 import math
 from typing import Any
@@ -9,7 +9,7 @@ import torch
 from oracles.models import normal, to_array
 from torch import Tensor, nn
 
-from skgp.core.cvae import ConditionalVAE, cvae_loss, normal_kl
+from skgp.core.cvae import ConditionalVAE, cvae_loss
 from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.nodes import Nodes, Sampled
 from skgp.core.objectives import Batch
@@ -75,21 +75,6 @@ def test_loss_is_that_of_a_loop(rng: np.random.Generator, masked: bool, weighted
         total += bound * (1.0 if weight is None else weight[b])
     penalty = 0.5 * 0.02 * sum(np.square(to_array(p)).sum() for p in network.parameters())
     assert value.item() == pytest.approx(penalty - total / n, rel=1e-12)
-
-
-def test_divergence_by_monte_carlo(rng: np.random.Generator) -> None:
-    """The mean of log q(z) - log p(z) over draws of q, within four standard errors."""
-    n_draws = 20_000
-    m, log_s = normal(rng, 4, L), 0.5 * normal(rng, 4, L)
-    xi = normal(rng, n_draws, 4, L)
-    z = m + log_s.exp() * xi
-    log_ratio = to_array((-0.5 * xi.square() - log_s + 0.5 * z.square()).sum(-1))
-    error = log_ratio.mean(0) - to_array(normal_kl(m, log_s))
-    assert (np.abs(error) < 4.0 * log_ratio.std(0) / math.sqrt(n_draws)).all()
-
-
-def test_divergence_of_the_prior_from_itself_is_zero() -> None:
-    assert not normal_kl(torch.zeros(3, L), torch.zeros(3, L)).any()
 
 
 def test_gradient_of_the_loss(rng: np.random.Generator) -> None:

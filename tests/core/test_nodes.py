@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import norm
 
 from skgp.core.nodes import Nodes, Sampled, Trivial, trivial
 from skgp.core.objectives import average, log_average_exp
@@ -165,3 +166,15 @@ def test_trivial_rule_is_the_trivial_node() -> None:
     assert nodes.xi == ()
     assert nodes.log_omega.dtype == torch.float64
     assert nodes.log_omega.tolist() == [0.0]
+
+
+def test_stretched_nodes_reach_farther_and_their_weights_make_up_for_it() -> None:
+    rule = Sampled([2, 1], N_SAMPLES, 4096, 5, [1.0, 2.0]).eval()
+    xi, log_omega = joined(rule(3))[:, 0], rule(3).log_omega.numpy()
+    omega = np.exp(log_omega)
+    assert omega.sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(xi.std(0), [1.0, 1.0, 2.0], rtol=0.01)
+    for order, expected in ((1, 0.0), (2, 1.0), (3, 0.0), (4, 3.0)):
+        np.testing.assert_allclose(omega @ xi**order, expected, rtol=0, atol=0.05)
+    difference = norm.logpdf(xi[:, 2]) - norm.logpdf(xi[:, 2], scale=2.0) - log_omega
+    np.testing.assert_allclose(difference, difference[0], rtol=0, atol=1e-10)

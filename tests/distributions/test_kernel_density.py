@@ -1,6 +1,7 @@
 """Kernel density estimates against those of SciPy."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.stats import gaussian_kde
 
@@ -35,7 +36,16 @@ def test_samples_of_a_mixture_give_its_density_back_blurred() -> None:
         assert estimate.pdf([y])[0] == pytest.approx(blurred.pdf([y])[0], abs=0.01)
 
 
-@pytest.mark.parametrize("samples", [3.0, [1.0, 2.0], [[1.0, np.nan]], [[1.0, 1.0]]])
-def test_samples_that_have_no_density(samples: object) -> None:
-    with pytest.raises(ValueError):
-        kernel_density(samples)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (3.0, r"shape .* got \(\)"),
+        ([1.0, 2.0], r"shape .* got \(2,\)"),
+        ([[1.0], [2.0]], "S at least 2"),
+        ([[1.0, np.nan]], "finite"),
+        ([[1.0, 2.0], [1.0, 1.0]], "must not all be equal"),
+    ],
+)
+def test_samples_that_have_no_density(samples: npt.ArrayLike, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kernel_density(samples)

@@ -9,7 +9,8 @@ from oracles.models import to_array
 
 from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.core.variational import NaturalPosterior
-from skgp.datasets import make_bimodal
+from skgp.datasets import bimodal_distribution, make_bimodal
+from skgp.scoring import nll
 
 SMALL = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 16}
 
@@ -97,46 +98,77 @@ def test_predictions_of_a_row_do_not_depend_on_the_rows_beside_it(table, archite
     np.testing.assert_array_equal(whole, model.predict_dist(X).logpdf(y))
 
 
-def branches(rng, n):
-    """y = -(1 + x / 2) or 1 + x / 2 with probabilities 0.3 and 0.7, and noise of 0.15."""
-    x = rng.uniform(-1.0, 1.0, (n, 1))
-    sign = np.where(rng.uniform(size=n) < 0.7, 1.0, -1.0)
-    return x, sign * (1.0 + 0.5 * x[:, 0]) + 0.15 * rng.standard_normal(n)
+@pytest.mark.parametrize("architecture", ["GP-LV-GP", "LV-GP-GP"])
+def test_nodes_of_covariates_are_twice_as_wide(table, architecture):
+    """Others are not; the weights of two covariates are worth as many nodes or more."""
+    many = {**SMALL, "n_prediction_samples": 2048}
+    model = IWDGPRegressor(architecture=architecture, width=1, **many)
+    expected = [1.0 if part == "GP" else 2.0 for part in architecture.split("-")[:-1]]
+    for latent_dim in (1, 2):
+        nodes = model.set_params(latent_dim=latent_dim).fit(*table).model_.nodes
+        widths = [1 if width == 1.0 else latent_dim for width in expected]
+        deviations = np.repeat(np.array(expected) ** (1.0 / latent_dim), widths)
+        np.testing.assert_allclose(to_array(nodes.fixed).std(0), deviations, rtol=0.02)
+        assert 1.0 / (np.exp(to_array(nodes.log_omega)) ** 2).sum() > 0.64 * 2048
 
 
-def true_density(x, y):
-    def normal(mean):
-        return np.exp(-0.5 * ((y - mean) / 0.15) ** 2) / (0.15 * np.sqrt(2.0 * np.pi))
+def test_covariates_start_as_residuals(table):
+    """Without a step worth the name; the residual is that of ordinary least squares."""
+    X, y = table
+    model = IWDGPRegressor(
+        **{**SMALL, "max_iter": 1}, learning_rate_init=1e-9, dtype="float64"
+    ).fit(X, y)
+    covariates = model.stack_.hidden[0]
+    x = (X - X.mean(0)) / X.std(0)
+    z = (y - y.mean()) / y.std()
+    known = np.column_stack([x, z, np.ones(len(z))])
+    w = to_array(covariates.posterior(torch.from_numpy(known), None).mean)[:, 0]
+    residual = z - x @ np.linalg.lstsq(x, z, rcond=None)[0]
+    np.testing.assert_allclose(np.abs(w), np.abs(residual) / residual.std(), rtol=0, atol=0.02)
 
-    return 0.7 * normal(1.0 + 0.5 * x) + 0.3 * normal(-1.0 - 0.5 * x)
+
+def test_hidden_layers_are_trained_in_float32_and_one_gp_in_float64(table, monkeypatch):
+    seen = []
+    plain = IWDGPRegressor._loss
+
+    def spy(self, model, batch, n_data):
+        seen.append(batch.x.dtype)
+        return plain(self, model, batch, n_data)
+
+    monkeypatch.setattr(IWDGPRegressor, "_loss", spy)
+    for architecture, dtype in [("LV-GP", torch.float32), ("GP", torch.float64)]:
+        seen.clear()
+        IWDGPRegressor(architecture=architecture, **SMALL).fit(*table)
+        assert set(seen) == {dtype}
 
 
-def test_two_branches_have_a_mode_each(rng):
+def test_two_branches_have_a_mode_each():
     """Masses within 0.12 of the truth, the densest points within 0.12, 0.25 nats held out.
 
     150 epochs are too few for the density between the branches to vanish: a tenth of the mass lies
     there, where the truth has next to none.
     """
-    X, y = branches(rng, 600)
+    X, y = make_bimodal(600, random_state=0)
     model = IWDGPRegressor(
         architecture="LV-GP", n_inducing=32, max_iter=150, batch_size=200, random_state=0
     ).fit(X, y)
     grid = np.linspace(-3.0, 3.0, 601)
     step = grid[1] - grid[0]
-    for x in (-0.8, 0.0, 0.8):
-        density = model.predict_dist(np.full((len(grid), 1), x)).pdf(grid)
-        truth = true_density(x, grid)
-        branch = 1.0 + 0.5 * x
-        middle = np.abs(grid) < 0.5 * branch
+    for x in (0.6, 1.2, 1.8):
+        at_x = np.full((len(grid), 1), x)
+        density, truth = (
+            d.pdf(grid) for d in (model.predict_dist(at_x), bimodal_distribution(at_x))
+        )
+        branch = 0.5 * (x + 1.0)
+        middle = np.abs(grid) < 0.3 * branch
         upper, lower = (grid > 0.0) & ~middle, (grid < 0.0) & ~middle
         for region in (upper, lower, middle):
             assert abs(density[region].sum() - truth[region].sum()) * step < 0.12
         assert abs(grid[upper][density[upper].argmax()] - branch) < 0.12
         assert abs(grid[lower][density[lower].argmax()] + branch) < 0.12
-    X_new, y_new = branches(rng, 1000)
-    held_out = model.predict_dist(X_new).logpdf(y_new).mean()
-    truth = np.log(true_density(X_new[:, 0], y_new)).mean()
-    assert truth - 0.25 < held_out < truth + 0.05
+    X_new, y_new = make_bimodal(1000, random_state=1)
+    ours, true = model.predict_dist(X_new), bimodal_distribution(X_new)
+    assert -0.05 < nll(y_new, ours) - nll(y_new, true) < 0.25
 
 
 # ------------------------------------------------------------------ densities
@@ -154,6 +186,16 @@ def test_kernel_density_estimate_is_that_of_samples_of_the_mixture() -> None:
     np.testing.assert_allclose(estimate.var() / own.var(), growth, rtol=0.15)
     with pytest.raises(ValueError, match="'mixture' or 'kde', got 'normal'"):
         model.predict_dist(X[:5], method="normal")
+
+
+@pytest.mark.slow
+def test_density_of_two_branches_is_nearly_the_true_one() -> None:
+    """Within 0.05 nats, of which most is lost where the branches are farthest apart."""
+    X, y = make_bimodal(1000, random_state=0)
+    X_new, y_new = make_bimodal(20_000, random_state=1)
+    model = IWDGPRegressor(kernel="matern32", n_importance=10, max_iter=1000, random_state=0)
+    ours, true = model.fit(X, y).predict_dist(X_new), bimodal_distribution(X_new)
+    assert nll(y_new, ours) - nll(y_new, true) < 0.05
 
 
 # ------------------------------------------------------------------ weight of the divergences
