@@ -11,6 +11,8 @@ from torch.optim.swa_utils import update_bn
 
 FeatureExtractor: TypeAlias = str | Sequence[int] | Callable[[int], nn.Module]
 
+_NEAR_IDENTITY_SIZES: Final = (50, 50)
+_NEAR_IDENTITY_START: Final = 0.1  # factor on the Glorot weights of the last layer
 DKL_SIZES: Final = (1000, 1000, 500, 50, 20)  # deep sigma point paper, appendix A.5
 
 
@@ -62,14 +64,40 @@ def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequent
     return nn.Sequential(*layers[:-1])
 
 
+class NearIdentity(nn.Module):
+    """x -> x (1 + g(x)), column by column, with a tanh network g that starts near zero.
+
+    The deep kernel of the neural likelihoods paper: features keep the number and the units of the
+    inputs.
+
+    Parameters
+    ----------
+    n_features : int
+    seed : int
+        Of the weights.
+    """
+
+    def __init__(self, n_features: int, seed: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.network = tanh_network([n_features, *_NEAR_IDENTITY_SIZES, n_features], generator)
+        with torch.no_grad():
+            for parameter in self.network[-1].parameters():
+                parameter.mul_(_NEAR_IDENTITY_START)
+
+    def forward(self, x: Tensor) -> Tensor:
+        factor: Tensor = 1.0 + self.network(x)
+        return x * factor
+
+
 def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn.Module:
     """The network of a deep kernel from what a user passed, with weights drawn from `seed`.
 
     Parameters
     ----------
-    extractor : "dkl", sequence of int, or callable (n_features) -> Module
-        The network of the deep sigma point paper (appendix A.5), the widths of a network of the
-        same kind, or a factory.
+    extractor : "dkl", "deep-kernel", sequence of int, or callable (n_features) -> Module
+        The network of the deep sigma point paper (appendix A.5), that of the neural likelihoods
+        paper (`NearIdentity`), the widths of a network of the first kind, or a factory.
     n_features : int
     seed : int
 
@@ -82,6 +110,8 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
     TypeError
         If the factory does not return a module.
     """
+    if extractor == "deep-kernel":
+        return NearIdentity(n_features, seed)
     # Modules draw their weights from the global generator, so it is lent and given back.
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())

@@ -127,3 +127,26 @@ class Sampled(NodeRule):
         shape = self.n_samples, n_rows, sum(self.widths)
         draws = torch.randn(shape, generator=self.generator(), dtype=self.fixed.dtype)
         return draws.to(self.fixed.device)
+
+
+class Withheld(NodeRule):
+    """Sampled nodes whose last ones are for predictions alone: in training they are integrated out.
+
+    Parameters
+    ----------
+    rule : Sampled
+        Without hidden layers it has nodes of the last kind only, and training has one node.
+    """
+
+    def __init__(self, rule: Sampled) -> None:
+        super().__init__()
+        self.rule = rule
+
+    def forward(self, n_rows: int) -> Nodes:
+        if not self.training:
+            nodes: Nodes = self.rule(n_rows)
+            return nodes
+        if len(self.rule.widths) == 1:
+            return trivial(self.rule.fixed)
+        nodes = self.rule(n_rows)
+        return nodes._replace(xi=nodes.xi[:-1])

@@ -1,4 +1,4 @@
-"""Hidden sparse GPs that share a kernel, and move their inputs along fixed directions."""
+"""Sparse GPs that share a kernel, and hidden ones that move their inputs along fixed directions."""
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,10 @@ from skgp.core.variational import Posterior
 _SMALL_JITTER = 1e-3  # relative to what inducing inputs leave unexplained, which is little
 
 
-class ProjectedGP(SparseLayer):
-    """h -> h + f(h) P with W independent GPs f of one kernel: a linear model of coregionalisation.
+class SharedGP(SparseLayer):
+    """W independent GPs of one kernel, which have their inducing inputs in common.
 
-    The kernel and the inducing inputs are common (importance-weighted paper, section 2.6), so that
-    one Cholesky factor and one whitened block A serve all W.
+    One Cholesky factor and one whitened block A serve all W.
 
     Parameters
     ----------
@@ -25,21 +24,18 @@ class ProjectedGP(SparseLayer):
         Initial inducing inputs.
     posterior : Posterior
         q(v) of the W GPs.
-    projection : Tensor of shape (W, F)
-        P; fixed.
+    mean : Tensor of shape (W,)
+        Initial constants of the prior means.
     jitter : float
     """
 
-    projection: Tensor
-
     def __init__(
-        self, kernel: Kernel, Z: Tensor, posterior: Posterior, projection: Tensor, jitter: float
+        self, kernel: Kernel, Z: Tensor, posterior: Posterior, mean: Tensor, jitter: float
     ) -> None:
         super().__init__(kernel, jitter)
-        self.mean = nn.Parameter(torch.zeros(len(projection)))
+        self.mean = nn.Parameter(mean)
         self.Z = nn.Parameter(Z)
         self.posterior = posterior
-        self.register_buffer("projection", projection)
 
     @property
     def mean_inputs(self) -> Tensor:
@@ -63,6 +59,37 @@ class ProjectedGP(SparseLayer):
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
+
+    def _whitened(self, x: Tensor, factors: Factors) -> Tensor:
+        """A = L_inv Kuf, (M, N), at x (N, F)."""
+        return (factors.L_inv @ self.kernel.Kuf(self.Z, x)).squeeze(0)
+
+
+class ProjectedGP(SharedGP):
+    """h -> h + f(h) P with W independent GPs f of one kernel: a linear model of coregionalisation.
+
+    The kernel and the inducing inputs are common (importance-weighted paper, section 2.6).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of one GP.
+    Z : Tensor of shape (1, M, F)
+        Initial inducing inputs.
+    posterior : Posterior
+        q(v) of the W GPs.
+    projection : Tensor of shape (W, F)
+        P; fixed.
+    jitter : float
+    """
+
+    projection: Tensor
+
+    def __init__(
+        self, kernel: Kernel, Z: Tensor, posterior: Posterior, projection: Tensor, jitter: float
+    ) -> None:
+        super().__init__(kernel, Z, posterior, torch.zeros(len(projection)), jitter)
+        self.register_buffer("projection", projection)
 
     def propagate(self, h: Tensor, xi: Tensor, factors: Factors) -> Tensor:
         """Values (Q, B, F) at h (Q or 1, B, F) and nodes xi (Q, 1, W)."""
@@ -100,10 +127,6 @@ class ProjectedGP(SparseLayer):
         else:
             blurred = epsilon * factors.q_sqrt.unsqueeze(-2)
         return (factors.q_mu.unsqueeze(-2) + blurred).movedim(0, -1)
-
-    def _whitened(self, x: Tensor, factors: Factors) -> Tensor:
-        """A = L_inv Kuf, (M, N), at x (N, F)."""
-        return (factors.L_inv @ self.kernel.Kuf(self.Z, x)).squeeze(0)
 
 
 def _normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:

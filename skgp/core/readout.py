@@ -44,6 +44,11 @@ class Readout(nn.Module):
         own, rest = self._split(latent)
         return _mix(self.units.moments(own), self.mixing(x, rest))
 
+    def mean(self, latent: Latent, x: Tensor) -> Tensor:
+        """The mean alone of `moments`, without the covariance of the units."""
+        own, rest = self._split(latent)
+        return _mix(UnitMoments(self.units.mean(own), None), self.mixing(x, rest)).f_mean
+
     def sample(self, latent: Latent, x: Tensor, xi: Tensor) -> Latent:
         """The same given draws of the units, so that only the mixing matrix is integrated out.
 

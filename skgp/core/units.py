@@ -44,6 +44,10 @@ class Units(nn.Module, ABC):
         """Moments of the units for the latent moments (Q, B, L), in closed form."""
 
     @abstractmethod
+    def mean(self, latent: Latent) -> Tensor:
+        """Means (Q, B, H) alone of `moments`."""
+
+    @abstractmethod
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         """Draws of the units, which are certain, for base noise xi (Q, B or 1, n_noise)."""
 
@@ -70,6 +74,9 @@ class IdentityUnits(Units):
 
     def moments(self, latent: Latent) -> UnitMoments:
         return UnitMoments(latent.f_mean, torch.diag_embed(latent.f_var))
+
+    def mean(self, latent: Latent) -> Tensor:
+        return latent.f_mean
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         return UnitMoments(_draw(latent, xi), None)
@@ -117,6 +124,12 @@ class NeuralUnits(Units):
             self.activation.mean(mean, cov.diagonal(dim1=-2, dim2=-1)),
             self.activation.covariance(mean, cov),
         )
+
+    def mean(self, latent: Latent) -> Tensor:
+        bias, bias_scale = self.bias.moments()
+        mean = latent.f_mean @ self.weight.mT + bias
+        var = latent.f_var @ self.weight.square().mT + bias_scale.square()
+        return self.activation.mean(mean, var)
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         xi_f, xi_b = xi[..., : self.n_latents], xi[..., self.n_latents :]

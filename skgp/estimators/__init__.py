@@ -4,8 +4,12 @@ from skgp.estimators.dgp import DGPRegressor
 from skgp.estimators.dspp import DSPPRegressor
 from skgp.estimators.exact import ExactGPRegressor
 from skgp.estimators.fitc import FITCRegressor
+from skgp.estimators.gprn import GPRNRegressor
 from skgp.estimators.iwdgp import IWDGPRegressor
+from skgp.estimators.mogp import MOGPRegressor, NeuralMOGPRegressor
+from skgp.estimators.neural_dgp import NeuralDGPRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
+from skgp.estimators.sbgprn import NeuralSBGPRNRegressor, SBGPRNRegressor
 from skgp.estimators.svgp import SVGPRegressor
 from skgp.estimators.vfitc import VFITCRegressor
 
@@ -14,8 +18,14 @@ __all__ = [
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
+    "GPRNRegressor",
     "IWDGPRegressor",
+    "MOGPRegressor",
+    "NeuralDGPRegressor",
+    "NeuralMOGPRegressor",
+    "NeuralSBGPRNRegressor",
     "PPGPRRegressor",
+    "SBGPRNRegressor",
     "SVGPRegressor",
     "VFITCRegressor",
 ]

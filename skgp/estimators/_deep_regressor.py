@@ -51,7 +51,7 @@ class DeepRegressor(StackRegressor):
     }
 
     @abstractmethod
-    def _nodes(self, widths: Sequence[int], seed: int) -> NodeRule:
+    def _nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
         """Rule for hidden layers of these widths."""
 
     def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
@@ -67,7 +67,7 @@ class DeepRegressor(StackRegressor):
         if not layers:
             return super()._hidden(setup, x)
         top_inputs, _ = connections[-1].inputs(h.unsqueeze(0), x.unsqueeze(0))
-        nodes = self._nodes([self.width] * len(layers), setup.seed)
+        nodes = self._nodes(setup, [self.width] * len(layers))
         return Hidden(
             len(layers),
             lambda top, features: GPStack([*layers, top], features, connections),

@@ -18,13 +18,38 @@ SHARED: Final[dict[str, str]] = {
             Number W of latent functions of a two-dimensional y, which the linear model of
             coregionalisation mixes into P outputs; P if None.
         """,
+    "n_latents_half": """\
+        n_latents : int, optional
+            Number L of latent functions, at most P; half of P, rounded up, if None.
+        """,
+    "hidden_units": """\
+        n_hidden : int, optional
+            Number H of hidden units; $hidden_rule if None.
+        activation : {"relu", "leaky_relu", "erf", "shifted_erf"}, default="$activation"
+            Activation g: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a).
+        """,
+    "readout": """\
+        inference : {"sampling", "analytic"}, default="$inference"
+            Whether a training step draws the latent functions and the units' biases, or integrates
+            them out of the expected log likelihood in closed form (Eqns 10 to 20).
+        n_samples : int, default=$n_samples
+            Draws for each row of a training step.
+        n_prediction_samples : int, default=128
+            Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`, moved so that
+            the mean of a prediction is exact.
+        """,
+    "kl_annealing": """\
+        kl_annealing : int, default=0
+            Epochs over which the weight of the divergences rises from zero to `beta_reg`.
+        """,
     "features": """\
-        feature_extractor : "dkl", list of int, or callable, optional
+        feature_extractor : "dkl", "deep-kernel", list of int, or callable, optional
             Deep kernel: a network, trained together with the GP, between inputs and kernel. "dkl"
             is the network of widths 1000, 1000, 500, 50 and 20 of the deep sigma point paper
             (appendix A.5): batch norm and ReLU, the features standardised by a last batch norm. A
-            list gives other widths; a callable gets the number of inputs and returns a
-            `torch.nn.Module`, which has to pickle.
+            list gives other widths. "deep-kernel" multiplies the inputs by factors near one, made
+            by two tanh layers of 50 (neural likelihoods paper). A callable gets the number of
+            inputs and returns a `torch.nn.Module`, which has to pickle.
         $weight_decay
         """,
     "weight_decay": """\

@@ -33,7 +33,7 @@ class GPRegressor(TrainedRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **TrainedRegressor._parameter_constraints,
         "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
-        "feature_extractor": [None, StrOptions({"dkl"}), "array-like", callable],
+        "feature_extractor": [None, StrOptions({"dkl", "deep-kernel"}), "array-like", callable],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
         "jitter": [Interval(Real, 0, None, closed="neither")],
     }

@@ -47,6 +47,25 @@ class Hidden(NamedTuple):
     h: Tensor
 
 
+class Outputs(NamedTuple):
+    """How the latent functions of the top layer become outputs, and where they start.
+
+    Attributes
+    ----------
+    latent : Tensor of shape (W, n)
+        What each latent function is at the setup's rows, if it is fitted to them.
+    likelihood : Gaussian
+    noise : callable (noise variances (W,) of the fits) -> Tensor of shape (P,)
+    stack : callable (layers, features (n, F) of the setup's rows) -> Stack
+        The layers and what stands between them and the likelihood.
+    """
+
+    latent: Tensor
+    likelihood: Gaussian
+    noise: Callable[[Tensor], Tensor]
+    stack: Callable[[Stack, Tensor], Stack]
+
+
 class StackRegressor(MinibatchRegressor, InducingRegressor):
     """Abstract base: a family adds its objective and, if need be, hidden layers or another top."""
 
@@ -67,34 +86,53 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         """What the model is trained for."""
 
     def _build(self, setup: Setup) -> GPModel:
-        n_outputs = setup.Y.shape[1]
-        n_latents = n_outputs if self.n_latents is None else self.n_latents
-        if n_latents > n_outputs:
-            raise ValueError(
-                f"n_latents={n_latents} exceeds the number of outputs, {n_outputs}: lower it"
-            )
-        observed = ~setup.Y.isnan()
-        filled = setup.Y.nan_to_num()  # scaled targets: zero is the mean
-        mixing, latent = None, filled.mT
-        if n_outputs > 1:
-            mixing = _principal_mixing(filled, n_latents)
-            latent = (filled @ torch.linalg.pinv(mixing)).mT
+        outputs = self._outputs(setup)
         features, x = self._features(setup)
         hidden = self._hidden(setup, x)
         h = hidden.h
-        kernel = self._make_kernel(setup, h, len(latent), 1 + hidden.n_layers)
+        kernel = self._make_kernel(setup, h, len(outputs.latent), 1 + hidden.n_layers)
         layer = self._layer(kernel, setup, h).double()
-        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
         # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
         # on a long table that costs more than it saves.
         if not hidden.n_layers or len(x) <= self.batch_size:
-            rows = h, latent, setup.weight * observed.any(-1)
+            rows = h, outputs.latent, setup.weight * (~setup.Y.isnan()).any(-1)
             noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
             n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
             start_posterior(layer, *rows, noise_var, n_observed)
-            likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
-        return GPModel(hidden.stack(layer, features), likelihood, hidden.nodes)
+            outputs.likelihood.start(outputs.noise(noise_var))
+        stack = outputs.stack(hidden.stack(layer, features), x)
+        return GPModel(stack, outputs.likelihood, hidden.nodes)
+
+    def _outputs(self, setup: Setup) -> Outputs:
+        """How the latent functions become outputs: mixed by a matrix of the likelihood."""
+        Y = setup.Y.nan_to_num()  # scaled targets: zero is the mean
+        n_outputs = Y.shape[1]
+        n_latents = self._n_latents(n_outputs)
+        mixing, latent = None, Y.mT
+        if n_outputs > 1:
+            mixing = principal_mixing(Y, n_latents)
+            latent = (Y @ torch.linalg.pinv(mixing)).mT
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
+        return Outputs(
+            latent,
+            likelihood,
+            lambda noise_var: noise_var if mixing is None else noise_var @ mixing.square(),
+            lambda stack, x: stack,
+        )
+
+    def _n_latents(self, n_outputs: int) -> int:
+        """Number of latent functions, refused if it exceeds that of the outputs."""
+        n_latents = self._default_latents(n_outputs) if self.n_latents is None else self.n_latents
+        if n_latents > n_outputs:
+            raise ValueError(
+                f"n_latents={n_latents} exceeds the number of outputs, {n_outputs}: lower it"
+            )
+        return n_latents
+
+    def _default_latents(self, n_outputs: int) -> int:
+        """What n_latents=None means."""
+        return n_outputs
 
     def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
         """Hidden layers between the features x (n, F) and the top layer: none by default."""
@@ -140,7 +178,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         return Adam(trained, self.learning_rate_init)
 
 
-def _principal_mixing(Y: Tensor, n_latents: int) -> Tensor:
+def principal_mixing(Y: Tensor, n_latents: int) -> Tensor:
     """Initial mixing matrix (W, P): the leading principal directions, scaled by their deviations.
 
     Latent functions of unit variance then reproduce the outputs' covariance.

@@ -13,6 +13,7 @@ from skgp.core.objectives import ELBO, PREDICTIVE, Objective, gamma_robust
 from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
+from skgp.estimators._setup import Setup
 
 
 @documented(
@@ -148,8 +149,8 @@ class DGPRegressor(DeepRegressor):
             return PREDICTIVE
         return ELBO if self.gamma is None else gamma_robust(self.gamma)
 
-    def _nodes(self, widths: Sequence[int], seed: int) -> NodeRule:
-        return Sampled(widths, self.n_samples, self.n_prediction_samples, seed)
+    def _nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
 
     def _validate_params(self) -> None:
         super()._validate_params()

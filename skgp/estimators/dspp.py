@@ -15,6 +15,7 @@ from skgp.core.quadrature import GRIDS, Quadrature, make_quadrature
 from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
+from skgp.estimators._setup import Setup
 from skgp.estimators._stack_regressor import INITIAL_VAR
 from skgp.estimators._table import Array
 
@@ -171,8 +172,8 @@ class DSPPRegressor(DeepRegressor):
     def _objective(self) -> Objective:
         return PREDICTIVE
 
-    def _nodes(self, widths: Sequence[int], seed: int) -> NodeRule:
-        return make_quadrature(self.quadrature, widths, self.n_sites, seed)
+    def _nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        return make_quadrature(self.quadrature, widths, self.n_sites, setup.seed)
 
     def _rule(self) -> Quadrature:
         rule = self._fitted_model().nodes

@@ -201,8 +201,8 @@ class SGHMCDGPRegressor(DeepRegressor):
     def _covariance(self) -> Covariance:
         return "delta"
 
-    def _nodes(self, widths: Sequence[int], seed: int) -> NodeRule:
-        return Sampled(widths, self.n_samples, self.n_prediction_samples, seed)
+    def _nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
 
     def _build(self, setup: Setup) -> ChainModel:
         model = super()._build(setup)

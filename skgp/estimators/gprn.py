@@ -1,0 +1,120 @@
+"""Gaussian process regression networks."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from skgp.core.features import FeatureExtractor
+from skgp.core.kernels import KernelLike
+from skgp.core.layers import Layer
+from skgp.core.mixing import GPMixing, Mixing
+from skgp.core.projected import SharedGP
+from skgp.core.variational import make_posterior
+from skgp.estimators._documentation import documented
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._readout_regressor import MIXING_VAR, ReadoutRegressor
+from skgp.estimators._setup import Setup
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    inference="analytic",
+    n_samples="32",
+)
+class GPRNRegressor(ReadoutRegressor):
+    """Gaussian process regression network (GPRN; Wilson, Knowles and Ghahramani 2012).
+
+    P outputs mix L latent GPs, y = M(x) f(x) + e, and all P L entries of M(x) are GPs (neural
+    likelihoods paper, Eqn 2). The latent functions have a kernel each; the entries of M share one
+    kernel and its inducing inputs, so one Cholesky factor serves them all. The fit maximises the
+    evidence lower bound; missing outputs are left out of it. A prediction is a mixture of normals
+    at `n_prediction_samples` fixed nodes of the latent functions, with M integrated out.
+
+
+    Parameters
+    ----------
+    $kernel
+    $n_latents_half
+    $readout
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of q(u).
+    beta_reg : float, default=1.0
+        Weight of all divergences. One gives the evidence lower bound.
+    $kl_annealing
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    SBGPRNRegressor : M(x) is a network, which is faster.
+    MOGPRegressor : M does not depend on the inputs.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_latents: int | None = None,
+        inference: Literal["sampling", "analytic"] = "analytic",
+        n_samples: int = 32,
+        n_prediction_samples: int = 128,
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return GPMixing(*start.shape)
+
+    def _mixing_layer(self, setup: Setup, x: Tensor, start: Tensor) -> Layer:
+        kernel = self._make_kernel(setup, x, 1, 1)
+        Z = setup.centres(x, self.n_inducing).unsqueeze(0)
+        mu = torch.zeros(start.numel(), Z.shape[1])
+        posterior = make_posterior(self._covariance(), mu, MIXING_VAR)
+        # With prior means of their own, weights start as those of a constant M.
+        return SharedGP(kernel, Z.clone(), posterior, start.flatten(), self.jitter).double()

@@ -1,0 +1,236 @@
+"""Multi-output GPs whose mixing matrix does not depend on the inputs, plain and neural."""
+
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor
+
+from skgp.core.features import FeatureExtractor
+from skgp.core.kernels import KernelLike
+from skgp.core.mixing import Mixing, NormalMixing
+from skgp.estimators._documentation import documented
+from skgp.estimators._neural_regressor import NeuralRegressor
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._readout_regressor import MIXING_VAR, ReadoutRegressor
+from skgp.estimators._setup import Setup
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    inference="analytic",
+    n_samples="32",
+)
+class MOGPRegressor(ReadoutRegressor):
+    """Multi-output GP regression by a linear model of coregionalisation (MOGP).
+
+    Each of P outputs mixes the same L latent GPs, y = M f(x) + e (neural likelihoods paper, Eqn 1).
+    The entries of M have unit normal priors and a mean-field posterior, which is always integrated
+    out. The fit maximises the evidence lower bound, the sum over rows of E[log p(y | M f)] minus
+    the divergences of q(u) and q(M); missing outputs are left out of it. A prediction is a mixture
+    of normals at `n_prediction_samples` fixed nodes of the latent functions, which its outputs
+    share.
+
+
+    Parameters
+    ----------
+    $kernel
+    $n_latents_half
+    $readout
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of q(u).
+    beta_reg : float, default=1.0
+        Weight of all divergences. One gives the evidence lower bound.
+    $kl_annealing
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    NeuralMOGPRegressor : Activations between latent functions and outputs.
+    SVGPRegressor : A mixing matrix that is a point, and normal predictions.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import MOGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([f, f**2, f**3]) + 0.1 * rng.standard_normal((200, 3))
+    >>> model = MOGPRegressor(n_inducing=20, max_iter=200, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[1. 1. 1.]]
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_latents: int | None = None,
+        inference: Literal["sampling", "analytic"] = "analytic",
+        n_samples: int = 32,
+        n_prediction_samples: int = 128,
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NormalMixing(start, MIXING_VAR)
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    inference="sampling",
+    n_samples="32",
+    hidden_rule="2 P",
+    activation="shifted_erf",
+)
+class NeuralMOGPRegressor(NeuralRegressor):
+    """Multi-output GP regression with a neural likelihood (N-MOGP).
+
+    P outputs are made of L latent GPs by a layer of H hidden units, y = M g(W f(x) + b) + e (neural
+    likelihoods paper, Eqn 5). The entries of M and b have unit normal priors and mean-field
+    posteriors, W is a point under such a prior; M is always integrated out. The fit maximises the
+    evidence lower bound; missing outputs are left out of it. A prediction is a mixture of normals
+    at `n_prediction_samples` fixed nodes of the latent functions and biases, which its outputs
+    share.
+
+
+    Parameters
+    ----------
+    $kernel
+    $n_latents_half
+    $hidden_units
+    $readout
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of q(u).
+    beta_reg : float, default=1.0
+        Weight of all divergences. One gives the evidence lower bound.
+    $kl_annealing
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    MOGPRegressor : Without activations.
+    NeuralSBGPRNRegressor : M depends on the inputs.
+    NeuralDGPRegressor : With a deep GP in the place of the latent GPs.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import NeuralMOGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([f, f**2, f**3]) + 0.1 * rng.standard_normal((200, 3))
+    >>> model = NeuralMOGPRegressor(n_inducing=20, max_iter=200, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[1. 1. 1.]]
+    """
+
+    _hidden_per_output: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_latents: int | None = None,
+        n_hidden: int | None = None,
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "shifted_erf",
+        inference: Literal["sampling", "analytic"] = "sampling",
+        n_samples: int = 32,
+        n_prediction_samples: int = 128,
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NormalMixing(start, MIXING_VAR)

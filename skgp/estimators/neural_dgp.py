@@ -1,0 +1,136 @@
+"""Deep GPs with a neural likelihood."""
+
+from numbers import Integral
+from typing import Any, ClassVar, Literal
+
+from sklearn.utils._param_validation import Interval
+from torch import Tensor
+
+from skgp.core.features import FeatureExtractor
+from skgp.core.kernels import KernelLike
+from skgp.core.mixing import Mixing, NormalMixing
+from skgp.estimators._deep_regressor import DeepRegressor
+from skgp.estimators._documentation import documented
+from skgp.estimators._neural_regressor import NeuralRegressor
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._readout_regressor import MIXING_VAR
+from skgp.estimators._setup import Setup
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    inference="sampling",
+    n_samples="10",
+    hidden_rule="2 P",
+    activation="erf",
+    most_steps="2,000",
+)
+class NeuralDGPRegressor(NeuralRegressor, DeepRegressor):
+    """Deep GP regression with a neural likelihood (N-DGP).
+
+    P outputs are made of the L functions of a deep GP's top layer by a layer of H hidden units, y =
+    M g(W f(x) + b) + e (neural likelihoods paper, Eqn 7), as NeuralMOGPRegressor makes them of GPs.
+    Hidden functions are sampled row by row, as in DGPRegressor. The paper's plain DGP, whose top
+    functions a matrix mixes, is ``DGPRegressor(n_latents=L)``, where the matrix is a point.
+
+
+    Parameters
+    ----------
+    $kernel
+    n_layers : int, default=2
+        Layers of GPs, the top one counted. One layer is NeuralMOGPRegressor.
+    width : int, default=3
+        Functions of each hidden layer.
+    $n_latents_half
+    $hidden_units
+    $readout
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
+        sample.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of q(u), in all layers.
+    beta_reg : float, default=1.0
+        Weight of all divergences. One gives the evidence lower bound.
+    $kl_annealing
+    $hidden
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    NeuralMOGPRegressor : One layer.
+    DGPRegressor : Without activations.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    """
+
+    _hidden_per_output: ClassVar[int] = 2
+    _hidden_var: ClassVar[float] = 1e-5
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **DeepRegressor._parameter_constraints,
+        **NeuralRegressor._parameter_constraints,
+        "n_layers": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_layers: int = 2,
+        width: int = 3,
+        n_latents: int | None = None,
+        n_hidden: int | None = None,
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "erf",
+        inference: Literal["sampling", "analytic"] = "sampling",
+        n_samples: int = 10,
+        n_prediction_samples: int = 128,
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
+        topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NormalMixing(start, MIXING_VAR)

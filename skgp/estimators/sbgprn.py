@@ -1,0 +1,213 @@
+"""GP regression networks whose mixing matrix is a network of the inputs, plain and neural."""
+
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor
+
+from skgp.core.features import FeatureExtractor
+from skgp.core.kernels import KernelLike
+from skgp.core.mixing import Mixing, NetworkMixing
+from skgp.estimators._documentation import documented
+from skgp.estimators._neural_regressor import NeuralRegressor
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._readout_regressor import MIXING_SIZES, ReadoutRegressor
+from skgp.estimators._setup import Setup
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    inference="analytic",
+    n_samples="32",
+)
+class SBGPRNRegressor(ReadoutRegressor):
+    """GP regression network with a network of the inputs for its weights (SBGPRN).
+
+    P outputs mix L latent GPs, y = M(x) f(x) + e, and M(x) is a network with two tanh layers of 50
+    units (neural likelihoods paper, Eqn 4), whose weights are points under unit normal priors. The
+    fit maximises the evidence lower bound; missing outputs are left out of it. A prediction is a
+    mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, which its
+    outputs share.
+
+
+    Parameters
+    ----------
+    $kernel
+    $n_latents_half
+    $readout
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of q(u).
+    beta_reg : float, default=1.0
+        Weight of all divergences. One gives the evidence lower bound.
+    $kl_annealing
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    NeuralSBGPRNRegressor : Activations between latent functions and outputs.
+    GPRNRegressor : M(x) consists of GPs.
+    MOGPRegressor : M does not depend on the inputs.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_latents: int | None = None,
+        inference: Literal["sampling", "analytic"] = "analytic",
+        n_samples: int = 32,
+        n_prediction_samples: int = 128,
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NetworkMixing(setup.x.shape[1], MIXING_SIZES, start, setup.seed)
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    inference="sampling",
+    n_samples="32",
+    hidden_rule="P",
+    activation="leaky_relu",
+)
+class NeuralSBGPRNRegressor(NeuralRegressor):
+    """GP regression network with a neural likelihood (N-SBGPRN).
+
+    P outputs are made of L latent GPs by a layer of H hidden units, y = M(x) g(W f(x) + b) + e, and
+    M(x) is a network with two tanh layers of 50 units (neural likelihoods paper, Eqn 6). The biases
+    b have unit normal priors and mean-field posteriors; W and the network's weights are points
+    under such priors. The fit maximises the evidence lower bound; missing outputs are left out of it. A
+    prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent functions
+    and biases, which its outputs share.
+
+
+    Parameters
+    ----------
+    $kernel
+    $n_latents_half
+    $hidden_units
+    $readout
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
+    covariance : {"full", "diagonal"}, default="full"
+        Covariance of q(u).
+    beta_reg : float, default=1.0
+        Weight of all divergences. One gives the evidence lower bound.
+    $kl_annealing
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $scaling
+    $running
+
+    Attributes
+    ----------
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    SBGPRNRegressor : Without activations.
+    NeuralMOGPRegressor : M does not depend on the inputs.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    """
+
+    _hidden_per_output: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_latents: int | None = None,
+        n_hidden: int | None = None,
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
+        inference: Literal["sampling", "analytic"] = "sampling",
+        n_samples: int = 32,
+        n_prediction_samples: int = 128,
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        normalize_y: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NetworkMixing(setup.x.shape[1], MIXING_SIZES, start, setup.seed)
