@@ -56,7 +56,13 @@ LEVELS = (
         "skgp.core.sghmc",
     ),
     ("skgp.core.objectives", "skgp.core.readout"),
-    ("skgp.core.training", "skgp.core.dropout", "skgp.core.latent_stack", "skgp.core.cvae"),
+    (
+        "skgp.core.training",
+        "skgp.core.dropout",
+        "skgp.core.latent_stack",
+        "skgp.core.cvae",
+        "skgp.core.readout_stack",
+    ),
     ("skgp.core.importance",),
     ("skgp.estimators._",),  # every private module of the package
     ("skgp.estimators.",),  # every public module: the families

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from skgp.core.features import half_squared_norm, tanh_network
 from skgp.core.layers import Latent
 from skgp.core.variational import DiagonalPosterior
+
+_START: Final = 0.1  # factor on the Glorot weights of a network's last layer
 
 
 class MixingMoments(NamedTuple):
@@ -90,7 +92,7 @@ class NetworkMixing(Mixing):
     sizes : sequence of int
         Widths of the hidden layers.
     start : Tensor of shape (P, H)
-        Biases of the last layer, hence M(0) of a new network.
+        Biases of the last layer, hence M(0) of a new network, from which M(x) differs little.
     seed : int
         Of the other weights.
     """
@@ -100,8 +102,9 @@ class NetworkMixing(Mixing):
         self.shape = start.shape
         generator = torch.Generator().manual_seed(seed)
         self.network = tanh_network([n_inputs, *sizes, start.numel()], generator)
-        *_, bias = self.network.parameters()
+        *_, weight, bias = self.network.parameters()
         with torch.no_grad():
+            weight.mul_(_START)
             bias.copy_(start.flatten())
 
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:

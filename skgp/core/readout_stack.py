@@ -45,6 +45,10 @@ class ReadoutStack(Stack):
         self.n_annealing = n_annealing
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
+    @property
+    def top(self) -> Layer:
+        return self.below.top
+
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Moments of the noiseless outputs, (Q, B, P), at a batch x (B, D).
 

@@ -42,8 +42,9 @@ class NeuralRegressor(ReadoutRegressor):
         # The units are to make of the latent functions what their linear mixing would.
         with torch.no_grad():
             h = units.mean(certain(latent))
-        gram = h.mT @ h / len(h) + _RIDGE * torch.eye(n_hidden, dtype=h.dtype)
-        start = torch.linalg.solve(gram, h.mT @ (latent @ mixing.mT) / len(h)).mT
+        weighted = h.mT * (setup.observed_weight / setup.observed_weight.sum())
+        gram = weighted @ h + _RIDGE * torch.eye(n_hidden, dtype=h.dtype)
+        start = torch.linalg.solve(gram, weighted @ (latent @ mixing.mT)).mT
         return units, start
 
     def _n_units(self, n_outputs: int) -> int:

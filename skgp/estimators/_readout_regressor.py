@@ -58,12 +58,14 @@ class ReadoutRegressor(StackRegressor):
 
     def _outputs(self, setup: Setup) -> Outputs:
         Y = setup.Y.nan_to_num()  # scaled targets: zero is the mean
-        n_outputs = Y.shape[1]
-        principal = principal_mixing(Y, self._n_latents(n_outputs))
+        n_outputs, weight = Y.shape[1], setup.observed_weight
+        principal = principal_mixing(Y, weight, self._n_latents(n_outputs))
         latent = Y @ torch.linalg.pinv(principal)
         units, start = self._units(setup, latent, principal.mT)
         # What the units leave of the outputs where the latent functions are known.
-        rest = (Y - units.mean(certain(latent)) @ start.mT).square().mean(0)
+        with torch.no_grad():
+            rest = (Y - units.mean(certain(latent)) @ start.mT).square()
+        rest = weight @ rest / weight.sum()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
 
         def stack(layers: Stack, x: Tensor) -> Stack:

@@ -70,6 +70,11 @@ class Setup:
     restart: int
     seed: int
 
+    @property
+    def observed_weight(self) -> Tensor:
+        """Weights (n,) of the rows, zero for those without targets."""
+        return self.weight * (~self.Y.isnan()).any(-1)
+
     def lengthscale(self, features: Tensor) -> float:
         """Initial lengthscale for features (n, F) of unit variance.
 

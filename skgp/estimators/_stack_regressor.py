@@ -96,7 +96,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
         # on a long table that costs more than it saves.
         if not hidden.n_layers or len(x) <= self.batch_size:
-            rows = h, outputs.latent, setup.weight * (~setup.Y.isnan()).any(-1)
+            rows = h, outputs.latent, setup.observed_weight
             noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
             n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
             start_posterior(layer, *rows, noise_var, n_observed)
@@ -111,7 +111,7 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         n_latents = self._n_latents(n_outputs)
         mixing, latent = None, Y.mT
         if n_outputs > 1:
-            mixing = principal_mixing(Y, n_latents)
+            mixing = principal_mixing(Y, setup.observed_weight, n_latents)
             latent = (Y @ torch.linalg.pinv(mixing)).mT
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
         return Outputs(
@@ -178,11 +178,12 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
         return Adam(trained, self.learning_rate_init)
 
 
-def principal_mixing(Y: Tensor, n_latents: int) -> Tensor:
+def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
     """Initial mixing matrix (W, P): the leading principal directions, scaled by their deviations.
 
-    Latent functions of unit variance then reproduce the outputs' covariance.
+    Latent functions of unit variance then reproduce the covariance of outputs (n, P), whose rows
+    have weights (n,).
     """
-    eigenvalues, directions = torch.linalg.eigh(Y.mT @ Y / len(Y))
+    eigenvalues, directions = torch.linalg.eigh((Y.mT * weight) @ Y / weight.sum())
     deviations = eigenvalues[-n_latents:].clamp_min(1e-6).sqrt()
     return (directions[:, -n_latents:] * deviations).mT.flip(0)

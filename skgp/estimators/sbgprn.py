@@ -124,9 +124,9 @@ class NeuralSBGPRNRegressor(NeuralRegressor):
     P outputs are made of L latent GPs by a layer of H hidden units, y = M(x) g(W f(x) + b) + e, and
     M(x) is a network with two tanh layers of 50 units (neural likelihoods paper, Eqn 6). The biases
     b have unit normal priors and mean-field posteriors; W and the network's weights are points
-    under such priors. The fit maximises the evidence lower bound; missing outputs are left out of it. A
-    prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent functions
-    and biases, which its outputs share.
+    under such priors. The fit maximises the evidence lower bound; missing outputs are left out of
+    it. A prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent
+    functions and biases, which its outputs share.
 
 
     Parameters

@@ -12,8 +12,14 @@ from skgp import (
     DSPPRegressor,
     ExactGPRegressor,
     FITCRegressor,
+    GPRNRegressor,
     IWDGPRegressor,
+    MOGPRegressor,
+    NeuralDGPRegressor,
+    NeuralMOGPRegressor,
+    NeuralSBGPRNRegressor,
     PPGPRRegressor,
+    SBGPRNRegressor,
     SVGPRegressor,
     VFITCRegressor,
 )
@@ -37,6 +43,10 @@ class Case:
         params = self.make().get_params()
         return (params["width"],) if params.get("n_layers", 1) > 1 else ()
 
+    def n_functions(self, n_outputs: int) -> int:
+        """Number of functions of the first layer for so many outputs, if it has one for each."""
+        return (n_outputs + 1) // 2 if self.has_readout else n_outputs
+
     @property
     def shares_kernel(self) -> bool:
         """Whether all functions of the first layer have one kernel, whatever the outputs are."""
@@ -51,6 +61,16 @@ class Case:
     def is_deep(self) -> bool:
         """Whether there are hidden layers, which take longer to learn."""
         return bool(self.functions) or self.shares_kernel
+
+    @property
+    def has_readout(self) -> bool:
+        """Whether a mixing matrix, and perhaps hidden units, stand between layers and noise."""
+        return bool(self.known({"kl_annealing": 0}))
+
+    @property
+    def has_units(self) -> bool:
+        """Whether activations of the latent functions, whose mean is not zero, make the outputs."""
+        return bool(self.known({"activation": ""}))
 
     @property
     def sees_other_columns(self) -> bool:
@@ -72,6 +92,8 @@ class Case:
 def rows_have_draws(estimator: Any) -> bool:
     """Whether each row of a training step draws hidden values, of which one layer has none."""
     params = estimator.get_params()
+    if params.get("inference") == "analytic" and "n_layers" not in params:
+        return False
     return "n_prediction_samples" in params and params.get("n_layers", 2) > 1
 
 
@@ -161,8 +183,20 @@ LATENT_REGRESSORS = (
         },
     ),
 )
+_READOUT = {"n_samples": 8, "n_prediction_samples": 16}
+# A mixing matrix, and perhaps hidden units, between the layers and the noise.
+READOUT_REGRESSORS = (
+    Case("mogp", MOGPRegressor, _READOUT),
+    Case("gprn", GPRNRegressor, _READOUT),
+    Case("sbgprn", SBGPRNRegressor, {"covariance": "diagonal", **_READOUT}),
+    Case("neural-mogp", NeuralMOGPRegressor, _READOUT),
+    Case("neural-sbgprn", NeuralSBGPRNRegressor, {"inference": "analytic", **_READOUT}),
+    Case("neural-dgp", NeuralDGPRegressor, {"width": 3, **_READOUT}),
+)
 # They have a q(u) of some family, and a weight of its divergence from the prior.
-VARIATIONAL_REGRESSORS = SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS
+VARIATIONAL_REGRESSORS = (
+    SPARSE_REGRESSORS + DEEP_REGRESSORS + LATENT_REGRESSORS + READOUT_REGRESSORS
+)
 # Layers of sparse Gaussian processes that train by minibatches.
 STACK_REGRESSORS = VARIATIONAL_REGRESSORS + CHAIN_REGRESSORS
 # Marginal likelihoods of all rows: no batches, no learning rate, no weight of a divergence.
@@ -192,6 +226,11 @@ def _only(cases: tuple[Case, ...]) -> Any:
 
 # Decorators of tests about some of the estimators: their `case` is one of these alone.
 for_gps = _only(GP_REGRESSORS)
+# A latent function is an output, or the outputs are linear combinations of latent functions.
+for_latents = _only(tuple(case for case in GP_REGRESSORS if case not in READOUT_REGRESSORS))
+for_coregionalised = _only(
+    tuple(case for case in STACK_REGRESSORS if case not in READOUT_REGRESSORS)
+)
 for_sparse = _only(SPARSE_REGRESSORS)
 # One component, so one normal for each row.
 for_normals = _only(SPARSE_REGRESSORS + COLLAPSED_REGRESSORS)

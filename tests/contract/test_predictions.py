@@ -6,7 +6,7 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import Case, Data, for_gps, for_inducing, for_normals
+from contract_cases import Case, Data, for_gps, for_inducing, for_latents, for_normals
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
@@ -130,7 +130,7 @@ def test_chunks_leave_no_seam(model: Any, data: Data) -> None:
     assert len(mean) == len(X)
 
 
-@for_gps
+@for_latents
 @pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
 def test_far_from_the_data_the_prior_remains(make: Any, data: Data, kernel: str) -> None:
     model = make(kernel=kernel, max_iter=5).fit(data.X, data.y)

@@ -7,11 +7,11 @@ import pytest
 from contract_cases import (
     Case,
     Data,
+    for_coregionalised,
     for_gps,
     for_inducing,
     for_normals,
     for_sparse,
-    for_stacks,
     make_data,
 )
 from scipy import stats
@@ -39,13 +39,13 @@ def test_shapes(model: Any, data: Data) -> None:
 
 @for_gps
 def test_shapes_of_a_gp(case: Case, model: Any) -> None:
-    axis = () if case.shares_kernel else case.functions or (2,)
+    axis = () if case.shares_kernel else case.functions or (case.n_functions(2),)
     assert model.lengthscales_.shape == (*axis, 3)
 
 
 @for_inducing
 def test_shapes_of_inducing_inputs(case: Case, model: Any) -> None:
-    axis = () if case.shares_kernel else case.functions or (2,)
+    axis = () if case.shares_kernel else case.functions or (case.n_functions(2),)
     assert model.inducing_points_.shape == (*axis, 15, 3)
 
 
@@ -145,7 +145,7 @@ def test_a_repeated_column_is_predicted_twice_alike(make: Any, data: Data) -> No
     assert np.square(mean[:, 0] - data.y_new).mean() < 0.3 * data.y_new.var()
 
 
-@for_stacks
+@for_coregionalised
 def test_fewer_latents_than_outputs(make: Any, data: Data) -> None:
     Y = np.column_stack([data.y, 2.0 * data.y, -data.y])
     model = make(n_latents=1).fit(data.X, Y)
@@ -194,7 +194,9 @@ def test_the_mean_of_a_column_is_that_of_its_observed_entries(case: Case, data: 
     X = np.ones((60, 2))
     model = case.make(max_iter=1).fit(X, Y)
     # Latent covariates start as residuals, which have their prior's distribution but roughly.
-    tolerance = (0.05 if case.has_covariates else 1e-5) * np.nanstd(Y, axis=0)
+    # Units start close to what the mixing matrix of the latent functions would make of them.
+    roughly = 0.05 if case.has_covariates else 0.3 if case.has_units else 1e-5
+    tolerance = roughly * np.nanstd(Y, axis=0)
     error = np.abs(model.predict(X[:1])[0] - np.nanmean(Y, axis=0))
     assert (error < tolerance).all()
 
@@ -206,10 +208,11 @@ def test_a_single_column_may_have_missing_entries(make: Any, data: Data) -> None
     assert model.score(data.X_new, data.y_new) > 0.7
 
 
-def test_the_order_of_columns_does_not_matter_much(make: Any, data: Data) -> None:
-    forward = make().fit(data.X, data.Y).predict(data.X_new)
-    backward = make().fit(data.X, data.Y[:, ::-1]).predict(data.X_new)[:, ::-1]
-    assert (np.abs(forward - backward) < 0.2 * data.Y.std(axis=0)).all()
+def test_the_order_of_columns_does_not_matter_much(case: Case, data: Data) -> None:
+    forward = case.make().fit(data.X, data.Y).predict(data.X_new)
+    backward = case.make().fit(data.X, data.Y[:, ::-1]).predict(data.X_new)[:, ::-1]
+    tolerance = 0.3 if case.has_units else 0.2  # random weights meet other columns
+    assert (np.abs(forward - backward) < tolerance * data.Y.std(axis=0)).all()
 
 
 def test_validation_score_is_the_joint_log_density(make: Any, data: Data) -> None:
