@@ -11,7 +11,7 @@ from skgp.core.features import half_squared_norm, tanh_network
 from skgp.core.layers import Latent
 from skgp.core.variational import DiagonalPosterior
 
-_START: Final = 0.1  # factor on the Glorot weights of a network's last layer
+_START: Final = 0.01  # factor on the Glorot weights of a network's last layer
 
 
 class MixingMoments(NamedTuple):

@@ -72,18 +72,21 @@ class ReadoutStack(Stack):
         return drawn._replace(f_mean=drawn.f_mean - error)
 
     def kl(self, factors: Sequence[Any]) -> Tensor:
-        total = super().kl(factors) + self.readout.kl()
+        # A point's share is minus the log density of its prior, as that of a point q(u).
+        total = super().kl(factors) + self.readout.kl() - self.readout.log_prior()
         if not self.training or int(self.step) >= self.n_annealing:
             return total
         self.step += 1
         return total * (self.step / self.n_annealing).to(total)
 
-    def log_prior(self) -> Tensor | float:
-        return super().log_prior() + self.readout.log_prior()
-
-    def _layers(self) -> list[Layer]:
+    @property
+    def layers(self) -> list[Layer]:
+        """The GP layers: from the inputs upwards, and then that of the mixing matrix, if any."""
         layers = cast(list[Layer], list(self.below.layers))
         return layers if self.mixing_layer is None else [*layers, self.mixing_layer]
+
+    def _layers(self) -> list[Layer]:
+        return self.layers
 
 
 def _joined(first: Latent, second: Latent) -> Latent:

@@ -14,7 +14,7 @@ from skgp.core.units import NeuralUnits, Units
 from skgp.estimators._readout_regressor import ReadoutRegressor
 from skgp.estimators._setup import Setup
 
-_BIAS_VAR: Final = 1e-3  # where the variances of q(b) start
+_BIAS_VAR: Final = 1e-5  # where the variances of q(b) start
 _RIDGE: Final = 1e-2  # of the regression of the outputs on the units, per row
 
 

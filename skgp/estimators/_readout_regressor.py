@@ -23,7 +23,7 @@ from skgp.estimators._gp_regressor import INITIAL_NOISE
 from skgp.estimators._setup import Setup
 from skgp.estimators._stack_regressor import Hidden, Outputs, StackRegressor, principal_mixing
 
-MIXING_VAR: Final = 1e-3  # where the variances of q(M) start
+MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
 MIXING_SIZES: Final = (50, 50)  # of the network M(x); neural likelihoods paper, section 7.2
 
 

@@ -183,6 +183,7 @@ LATENT_REGRESSORS = (
         },
     ),
 )
+MIXED_BY_NETWORKS = (SBGPRNRegressor, NeuralSBGPRNRegressor)
 _READOUT = {"n_samples": 8, "n_prediction_samples": 16}
 # A mixing matrix, and perhaps hidden units, between the layers and the noise.
 READOUT_REGRESSORS = (
@@ -228,6 +229,10 @@ def _only(cases: tuple[Case, ...]) -> Any:
 for_gps = _only(GP_REGRESSORS)
 # A latent function is an output, or the outputs are linear combinations of latent functions.
 for_latents = _only(tuple(case for case in GP_REGRESSORS if case not in READOUT_REGRESSORS))
+# Their GPs are all that depends on the inputs.
+for_gps_alone = _only(
+    tuple(case for case in GP_REGRESSORS if not issubclass(case.cls, MIXED_BY_NETWORKS))
+)
 for_coregionalised = _only(
     tuple(case for case in STACK_REGRESSORS if case not in READOUT_REGRESSORS)
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import Case, Data, for_gps, for_inducing, make_data
+from contract_cases import Case, Data, for_gps_alone, for_inducing, make_data
 
 EPOCHS = 10
 
@@ -208,7 +208,7 @@ def test_an_outlier_among_the_targets(make: Any, data: Data) -> None:
     assert np.abs(model.predict(data.X)).max() < 2.0 * np.abs(y).max()
 
 
-@for_gps
+@for_gps_alone
 @pytest.mark.parametrize("distance", [1e6, 1e30, 1e200])
 def test_rows_at_an_absurd_distance_get_the_prior(make: Any, data: Data, distance: float) -> None:
     model = make(max_iter=EPOCHS).fit(data.X, data.y)
