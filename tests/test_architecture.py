@@ -26,6 +26,7 @@ LEVELS = (
         "skgp.core.bivariate",
         "skgp.core.conjugate_gradients",
         "skgp.core.memory",
+        "skgp.core.normal_rule",
         "skgp.core.rows",
     ),
     (
@@ -55,8 +56,11 @@ LEVELS = (
         "skgp.core.projected",
         "skgp.core.sghmc",
     ),
-    ("skgp.core.objectives", "skgp.core.readout"),
+    ("skgp.core.class_likelihood", "skgp.core.objectives", "skgp.core.readout"),
     (
+        "skgp.core.bernoulli",
+        "skgp.core.robust_max",
+        "skgp.core.softmax",
         "skgp.core.training",
         "skgp.core.dropout",
         "skgp.core.latent_stack",

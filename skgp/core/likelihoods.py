@@ -1,6 +1,7 @@
 """Likelihoods: from latent moments to a term per node and row, and to the distribution of y."""
 
 import math
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -42,7 +43,19 @@ class Predictive(NamedTuple):
     cov: Tensor | None
 
 
-class Gaussian(nn.Module):
+class Likelihood(nn.Module, ABC):
+    """Abstract base: what p(y | f) has to say about normal latent functions."""
+
+    @abstractmethod
+    def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
+        """E_q(f) log p(y | f), shape (Q, B): the data term of the ELBO (PPGPR paper, Eqn 6)."""
+
+    @abstractmethod
+    def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
+        """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 16), joint over outputs."""
+
+
+class Gaussian(Likelihood):
     """y = A^T f + e, e ~ N(0, diag(noise_var)): one noise variance per output.
 
     Without a mixing matrix output k is latent k. With one (linear model of coregionalisation; deep
@@ -82,17 +95,13 @@ class Gaussian(nn.Module):
         self.log_excess_noise.copy_(excess.log())
 
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
-        """E_q(f) log p(y | f), shape (Q, B): the data term of the ELBO (PPGPR paper, Eqn 6).
-
-        With a point q(u) it is the data term of MAP (Eqn 3), for then v_q = 0.
-        """
+        # With a point q(u) it is the data term of MAP (Eqn 3), for then v_q = 0.
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var
         log_prob = _log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
         return _sum_observed(log_prob, targets.mask)
 
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
-        """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 16), joint over outputs."""
         mean, v_prior, v_q = self._marginals(latent)
         residual = targets.y - mean
         if self.mixing is None:

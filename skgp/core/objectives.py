@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian, Likelihood, Targets
 from skgp.core.nodes import Nodes
 from skgp.core.stack import Stack
 
-Term = Callable[[Gaussian, Latent, Targets], Tensor]
+Term = Callable[[Any, Latent, Targets], Tensor]  # of the likelihoods that have it
 Reduction = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -62,8 +62,19 @@ def log_average_exp(terms: Tensor, log_omega: Tensor) -> Tensor:
     return torch.logsumexp(terms + log_omega.unsqueeze(-1), 0)
 
 
-ELBO = Objective(Gaussian.expected_log_prob, average, is_quadratic=True)
-PREDICTIVE = Objective(Gaussian.log_marginal, log_average_exp, is_quadratic=False)
+def expected_log_prob(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
+    """E_q(f) log p(y | f), whatever the likelihood is."""
+    return likelihood.expected_log_prob(latent, targets)
+
+
+def log_marginal(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
+    """log E_q(f) p(y | f), whatever the likelihood is."""
+    return likelihood.log_marginal(latent, targets)
+
+
+# Quadratic with the Gaussian likelihood, for which alone natural gradients are offered.
+ELBO = Objective(expected_log_prob, average, is_quadratic=True)
+PREDICTIVE = Objective(log_marginal, log_average_exp, is_quadratic=False)
 VFITC = Objective(Gaussian.vfitc_bound, average, is_quadratic=True)
 # A point q(u) turns the ELBO into MAP: v_q vanishes and the divergence is -log p(u).
 MAP = ELBO
@@ -78,7 +89,7 @@ def gamma_robust(gamma: float) -> Objective:
 def loss(
     objective: Objective,
     stack: Stack,
-    likelihood: Gaussian,
+    likelihood: Likelihood,
     nodes: Nodes,
     batch: Batch,
     *,
@@ -91,7 +102,7 @@ def loss(
     ----------
     objective : Objective
     stack : Stack
-    likelihood : Gaussian
+    likelihood : Likelihood
     nodes : Nodes
     batch : Batch
     beta_reg : float

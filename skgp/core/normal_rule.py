@@ -1,0 +1,51 @@
+"""The standard normal: a quadrature rule, and the log of its distribution function."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_N_POINTS = 48
+_REACH = 6.5  # the mass beyond is 8e-11
+_TAIL = -30.0  # the first four terms of the expansion are right to 2e-10 from here on
+
+
+class NormalRule(NamedTuple):
+    """E g(z) for z ~ N(0, 1) is about the sum of w_k g(z_k).
+
+    Attributes
+    ----------
+    z, log_w : Tensor of shape (K,)
+        Points, and logs of weights that sum to one.
+    """
+
+    z: Tensor
+    log_w: Tensor
+
+
+def normal_rule(like: Tensor) -> NormalRule:
+    """The trapezoidal rule on 48 points, in the dtype and on the device of `like`.
+
+    Likelihoods of classes have poles near the real line once f is wide. There equal steps, whose
+    error falls exponentially with the distance of the nearest pole, do better than Gauss-Hermite:
+    for E log Phi(f) with a deviation of 3 the error is 3e-9, and 1e-5 and 1e-7 with 32 and 64
+    Gauss-Hermite points; for a deviation of 10 it is 3e-4, 2e-2 and 3e-3.
+    """
+    z = torch.linspace(-_REACH, _REACH, _N_POINTS, dtype=torch.float64)
+    log_w = torch.log_softmax(-0.5 * z.square(), 0)
+    return NormalRule(z.to(like), log_w.to(like))
+
+
+def log_ndtr(x: Tensor) -> Tensor:
+    """log Phi(x), with an exact slope in the tail.
+
+    That of `torch.special.log_ndtr` is the exponential of a difference of two numbers of size
+    x^2 / 2, which cancels: it is off by a few percent at x = -1000 in float32.
+    """
+    # log Phi(x) = -x^2/2 - log(-x) - log(2 pi)/2 + log(1 - x^-2 + 3 x^-4 - 15 x^-6 + ...)
+    tail = x.clamp_max(_TAIL)
+    r = tail.square().reciprocal()
+    series = torch.log1p(-r * (1.0 - r * (3.0 - 15.0 * r)))
+    far = -0.5 * tail.square() - (-tail).log() - 0.5 * math.log(2.0 * math.pi) + series
+    return torch.where(x < _TAIL, far, torch.special.log_ndtr(x.clamp_min(_TAIL)))
