@@ -18,7 +18,8 @@ from skgp.core.objectives import Batch
 from skgp.core.optimizers import LBFGS
 from skgp.core.training import Candidate, Plan, constant
 from skgp.core.variational import FullPosterior
-from skgp.estimators._gp_regressor import INITIAL_NOISE, GPRegressor, each_gp
+from skgp.estimators._gp_estimator import INITIAL_NOISE, each_gp
+from skgp.estimators._gp_regressor import GPRegressor
 from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Table

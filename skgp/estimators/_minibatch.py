@@ -7,19 +7,17 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import torch
-from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils._param_validation import Interval
 
 from skgp.core.training import History, Plan, Trainer, constant, one_cycle
-from skgp.estimators._trained_regressor import TrainedRegressor, draw_seed
-from skgp.estimators._validation import check_rows, check_same_outputs
+from skgp.estimators._trained_estimator import TrainedEstimator, draw_seed
 
 _MIN_AUTO_EPOCHS = 3
 
 
-class MinibatchRegressor(TrainedRegressor):
-    """Abstract base of the regressors whose loss is a mean over the rows of a batch."""
+class MinibatchEstimator(TrainedEstimator):
+    """Abstract base of the estimators whose loss is a mean over the rows of a batch."""
 
     # Parameters that every family stores in its constructor.
     batch_size: int
@@ -31,38 +29,13 @@ class MinibatchRegressor(TrainedRegressor):
     _max_auto_steps: ClassVar[int] = 10_000
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **TrainedRegressor._parameter_constraints,
+        **TrainedEstimator._parameter_constraints,
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
     }
 
-    @with_callbacks
-    def partial_fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None
-    ) -> Self:
-        """Train one epoch on a chunk of rows, going on from the calls before.
-
-        The first call fixes the scales and the initial inducing inputs from its chunk. The learning
-        rate stays at `learning_rate_init`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-        y : array-like of shape (n,) or (n, P)
-        sample_weight : array-like of shape (n,), optional
-        n_total : float, optional
-            Rows (or sum of weights) of the whole stream, by which the divergence is divided, if the
-            objective has one; the rows seen so far if None.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If `early_stopping` is set, or as in `fit`.
-        """
+    def _fit_chunk(self, X: Any, y: Any, sample_weight: Any, n_total: float | None) -> Self:
+        """Validate the arguments of `partial_fit` and train one epoch."""
         self._validate_params()
         self._check_stream()
         if n_total is not None:
@@ -70,9 +43,7 @@ class MinibatchRegressor(TrainedRegressor):
             if not math.isfinite(n_total):
                 raise ValueError(f"n_total must be finite, got {n_total}")
         going_on = hasattr(self, "model_")
-        rows = check_rows(self, X, y, sample_weight, reset=not going_on)
-        if going_on:
-            check_same_outputs("y", rows.y, self._output_shape)
+        rows = self._training_rows(X, y, sample_weight, reset=not going_on)
         rng = check_random_state(self.random_state)
         table = self._table(rows, self._scales() if going_on else None)
         model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]

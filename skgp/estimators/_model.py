@@ -6,8 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian, Predictive
+from skgp.core.likelihoods import Gaussian, Likelihood, Predictive
 from skgp.core.nodes import NodeRule, Trivial
 from skgp.core.objectives import PREDICTIVE, Batch
 from skgp.core.stack import Stack
@@ -19,7 +20,6 @@ Predictor = Callable[[Tensor], Predictive]
 class Model(nn.Module, ABC):
     """Abstract base: trained, copied and pickled as one module."""
 
-    likelihood: Gaussian
     x_scale: Scale
     y_scale: Scale
 
@@ -27,10 +27,6 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def log_weights(self) -> Tensor:
         """Log-weights (Q,) of the components of a prediction."""
-
-    @abstractmethod
-    def predictor(self) -> Predictor:
-        """From scaled inputs (B, D) to the distribution of y; what rows share is computed once."""
 
     @abstractmethod
     def log_density(self) -> Callable[[Batch], Tensor]:
@@ -55,18 +51,30 @@ class Model(nn.Module, ABC):
         return total / len(table) - table.mean_log_unit
 
 
-class GPModel(Model):
-    """Stack, likelihood and the rule that places the nodes of the hidden layers.
+class RegressionModel(Model):
+    """Abstract base of the models that predict normal components."""
+
+    likelihood: Gaussian
+
+    @abstractmethod
+    def predictor(self) -> Predictor:
+        """From scaled inputs (B, D) to the distribution of y; what rows share is computed once."""
+
+
+class StackModel(Model):
+    """Abstract base: stack, likelihood and the rule that places the nodes of the hidden layers.
 
     Parameters
     ----------
     stack : Stack
-    likelihood : Gaussian
+    likelihood : Likelihood
     nodes : NodeRule, optional
         For a stack with hidden layers.
     """
 
-    def __init__(self, stack: Stack, likelihood: Gaussian, nodes: NodeRule | None = None) -> None:
+    likelihood: Likelihood
+
+    def __init__(self, stack: Stack, likelihood: Likelihood, nodes: NodeRule | None = None) -> None:
         super().__init__()
         self.stack = stack
         self.likelihood = likelihood
@@ -82,6 +90,32 @@ class GPModel(Model):
         factors, nodes = self.stack.factors(), self.nodes(1)
         return lambda x: self.stack(x, nodes, factors)
 
+    def log_density(self) -> Callable[[Batch], Tensor]:
+        latents, log_weights = self.latents(), self.log_weights
+
+        def of_batch(batch: Batch) -> Tensor:
+            terms = PREDICTIVE.term(self.likelihood, latents(batch.x), batch.targets)
+            return PREDICTIVE.reduce(terms, log_weights)
+
+        return of_batch
+
+
+class GPModel(StackModel, RegressionModel):
+    """A stack with a Gaussian likelihood.
+
+    Parameters
+    ----------
+    stack : Stack
+    likelihood : Gaussian
+    nodes : NodeRule, optional
+        For a stack with hidden layers.
+    """
+
+    likelihood: Gaussian
+
+    def __init__(self, stack: Stack, likelihood: Gaussian, nodes: NodeRule | None = None) -> None:
+        super().__init__(stack, likelihood, nodes)
+
     def predictor(self) -> Predictor:
         latents = self.latents()
         return lambda x: self.likelihood.predictive(latents(x))
@@ -91,11 +125,47 @@ class GPModel(Model):
         latents = self.latents()
         return lambda x: self.likelihood.noiseless(latents(x))
 
-    def log_density(self) -> Callable[[Batch], Tensor]:
+
+class ClassModel(StackModel):
+    """A stack with a likelihood of classes.
+
+    Parameters
+    ----------
+    stack : Stack
+    likelihood : ClassLikelihood
+    nodes : NodeRule, optional
+        For a stack with hidden layers.
+    """
+
+    likelihood: ClassLikelihood
+
+    def __init__(
+        self, stack: Stack, likelihood: ClassLikelihood, nodes: NodeRule | None = None
+    ) -> None:
+        super().__init__(stack, likelihood, nodes)
+
+    def log_probabilities(self) -> Callable[[Tensor], Tensor]:
+        """From scaled inputs (B, D) to log probabilities (B, C), mixed over the nodes."""
         latents, log_weights = self.latents(), self.log_weights
 
-        def of_batch(batch: Batch) -> Tensor:
-            terms = PREDICTIVE.term(self.likelihood, latents(batch.x), batch.targets)
-            return PREDICTIVE.reduce(terms, log_weights)
+        def of_rows(x: Tensor) -> Tensor:
+            log_p = self.likelihood.log_probabilities(latents(x))
+            # Normalised once more: what is left to do is of the size of rounding.
+            return torch.logsumexp(log_p + log_weights[:, None, None], 0).log_softmax(-1)
 
-        return of_batch
+        return of_rows
+
+    def latent_moments(self) -> Callable[[Tensor], Tensor]:
+        """From scaled inputs (B, D) to mean and variance of the latent functions, (2, B, W).
+
+        Over the nodes by the laws of total expectation and variance.
+        """
+        latents, weights = self.latents(), self.log_weights.exp()[:, None, None]
+
+        def of_rows(x: Tensor) -> Tensor:
+            latent = latents(x)
+            mean = (weights * latent.f_mean).sum(0)
+            spread = (latent.f_mean - mean).square()
+            return torch.stack([mean, (weights * (latent.f_var + spread)).sum(0)])
+
+        return of_rows

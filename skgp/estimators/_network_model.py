@@ -9,10 +9,10 @@ from torch import Tensor
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.objectives import PREDICTIVE, Batch
-from skgp.estimators._model import Model, Predictor
+from skgp.estimators._model import Predictor, RegressionModel
 
 
-class NetworkModel(Model):
+class NetworkModel(RegressionModel):
     """Abstract base: S functions as equally weighted components.
 
     Parameters

@@ -11,7 +11,7 @@ from skgp.core.likelihoods import Gaussian
 from skgp.core.objectives import Batch
 from skgp.core.optimizers import Adam
 from skgp.core.training import Candidate
-from skgp.estimators._minibatch import MinibatchRegressor
+from skgp.estimators._minibatch_regressor import MinibatchRegressor
 from skgp.estimators._network_model import NetworkModel
 from skgp.estimators._setup import Setup
 from skgp.estimators._validation import check_sizes

@@ -19,9 +19,11 @@ from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack, Stack
 from skgp.core.units import IdentityUnits, Units
-from skgp.estimators._gp_regressor import INITIAL_NOISE
+from skgp.estimators._gp_estimator import INITIAL_NOISE
+from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
-from skgp.estimators._stack_regressor import Hidden, Outputs, StackRegressor, principal_mixing
+from skgp.estimators._stack_estimator import Hidden, Outputs
+from skgp.estimators._stack_regressor import StackRegressor, principal_mixing
 
 MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
 MIXING_SIZES: Final = (50, 50)  # of the network M(x); neural likelihoods paper, section 7.2
@@ -77,7 +79,11 @@ class ReadoutRegressor(StackRegressor):
             )
 
         square = principal.square()
-        return Outputs(latent.mT, likelihood, lambda var: var @ square + rest, stack)
+        return Outputs(
+            latent.mT,
+            lambda noise_var: likelihood.start(noise_var @ square + rest),
+            lambda layers, x, nodes: GPModel(stack(layers, x), likelihood, nodes),
+        )
 
     def _units(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
         """The hidden units and the mixing matrix (P, H) that they start with.

@@ -6,7 +6,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
 from skgp.core.variational import Covariance, NaturalPosterior
-from skgp.estimators._model import GPModel
+from skgp.estimators._model import StackModel
 from skgp.estimators._stack_regressor import StackRegressor
 
 
@@ -26,7 +26,7 @@ class SparseRegressor(StackRegressor):
     def _covariance(self) -> Covariance:
         return "natural" if self.optimizer == "natgrad" else super()._covariance()
 
-    def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
+    def _make_optimizer(self, model: StackModel, n_data: float) -> Optimizer:
         natural = [m for m in model.modules() if isinstance(m, NaturalPosterior)]
         if not natural:
             return super()._make_optimizer(model, n_data)

@@ -1,108 +1,33 @@
-"""What sparse and deep regressors share: assembly of the model, its loss and its optimiser."""
+"""What sparse and deep regressors share: a Gaussian likelihood of one or several outputs."""
 
-from abc import abstractmethod
-from collections.abc import Callable
-from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from numbers import Integral
+from typing import Any, ClassVar
 
 import torch
 from sklearn.utils._param_validation import Interval
-from torch import Tensor, nn
+from torch import Tensor
 
-from skgp.core.features import check_batch, half_squared_norm
-from skgp.core.initialisation import start_hyperparameters, start_posterior
-from skgp.core.kernels import Kernel, make_kernel
-from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import Batch, Objective, loss
-from skgp.core.optimizers import Adam, Optimizer
-from skgp.core.stack import GPStack, Stack
-from skgp.core.training import Candidate
-from skgp.core.variational import Covariance, make_posterior
-from skgp.estimators._gp_regressor import INITIAL_NOISE, InducingRegressor, each_gp
-from skgp.estimators._minibatch import MinibatchRegressor
+from skgp.estimators._gp_estimator import INITIAL_NOISE
+from skgp.estimators._gp_regressor import GPRegressor
+from skgp.estimators._minibatch_regressor import MinibatchRegressor
 from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
-
-INITIAL_VAR = 0.1  # of q(v)
-
-
-class Hidden(NamedTuple):
-    """Hidden layers, and what the top layer sees of the setup's rows.
-
-    Attributes
-    ----------
-    n_layers : int
-        Hidden layers of any kind.
-    stack : callable (top layer, feature extractor or None) -> Stack
-    nodes : NodeRule
-    h : Tensor of shape (n, F)
-        Inputs of the top layer's kernel at the initial parameters.
-    """
-
-    n_layers: int
-    stack: Callable[[Layer, nn.Module | None], Stack]
-    nodes: NodeRule
-    h: Tensor
+from skgp.estimators._stack_estimator import Outputs, StackEstimator
 
 
-class Outputs(NamedTuple):
-    """How the latent functions of the top layer become outputs, and where they start.
-
-    Attributes
-    ----------
-    latent : Tensor of shape (W, n)
-        What each latent function is at the setup's rows, if it is fitted to them.
-    likelihood : Gaussian
-    noise : callable (noise variances (W,) of the fits) -> Tensor of shape (P,)
-    stack : callable (layers, features (n, F) of the setup's rows) -> Stack
-        The layers and what stands between them and the likelihood.
-    """
-
-    latent: Tensor
-    likelihood: Gaussian
-    noise: Callable[[Tensor], Tensor]
-    stack: Callable[[Stack, Tensor], Stack]
-
-
-class StackRegressor(MinibatchRegressor, InducingRegressor):
+class StackRegressor(StackEstimator, MinibatchRegressor, GPRegressor):
     """Abstract base: a family adds its objective and, if need be, hidden layers or another top."""
 
     # Parameters that every family stores in its constructor.
-    covariance: Any
-    beta_reg: float | str  # a family may have a name for a rule
     n_latents: int | None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **InducingRegressor._parameter_constraints,
+        **StackEstimator._parameter_constraints,
         **MinibatchRegressor._parameter_constraints,
-        "beta_reg": [Interval(Real, 0, None, closed="left")],
+        **GPRegressor._parameter_constraints,
         "n_latents": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    @abstractmethod
-    def _objective(self) -> Objective:
-        """What the model is trained for."""
-
-    def _build(self, setup: Setup) -> GPModel:
-        outputs = self._outputs(setup)
-        features, x = self._features(setup)
-        hidden = self._hidden(setup, x)
-        h = hidden.h
-        kernel = self._make_kernel(setup, h, len(outputs.latent), 1 + hidden.n_layers)
-        layer = self._layer(kernel, setup, h).double()
-
-        # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
-        # on a long table that costs more than it saves.
-        if not hidden.n_layers or len(x) <= self.batch_size:
-            rows = h, outputs.latent, setup.observed_weight
-            noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
-            n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
-            start_posterior(layer, *rows, noise_var, n_observed)
-            outputs.likelihood.start(outputs.noise(noise_var))
-        stack = outputs.stack(hidden.stack(layer, features), x)
-        return GPModel(stack, outputs.likelihood, hidden.nodes)
 
     def _outputs(self, setup: Setup) -> Outputs:
         """How the latent functions become outputs: mixed by a matrix of the likelihood."""
@@ -114,12 +39,11 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
             mixing = principal_mixing(Y, setup.observed_weight, n_latents)
             latent = (Y @ torch.linalg.pinv(mixing)).mT
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
-        return Outputs(
-            latent,
-            likelihood,
-            lambda noise_var: noise_var if mixing is None else noise_var @ mixing.square(),
-            lambda stack, x: stack,
-        )
+
+        def start(noise_var: Tensor) -> None:
+            likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
+
+        return Outputs(latent, start, lambda stack, x, nodes: GPModel(stack, likelihood, nodes))
 
     def _n_latents(self, n_outputs: int) -> int:
         """Number of latent functions, refused if it exceeds that of the outputs."""
@@ -133,49 +57,6 @@ class StackRegressor(MinibatchRegressor, InducingRegressor):
     def _default_latents(self, n_outputs: int) -> int:
         """What n_latents=None means."""
         return n_outputs
-
-    def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
-        """Hidden layers between the features x (n, F) and the top layer: none by default."""
-        return Hidden(0, lambda top, features: GPStack([top], features), Trivial(), x)
-
-    def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
-        """Kernel of n_gps GPs over features (n, F), for the layer of this number from below."""
-        return make_kernel(self.kernel, n_gps, features.shape[1], setup.lengthscale(features))
-
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
-        """The top layer with its initial inducing inputs among the features (n, F)."""
-        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
-        posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
-        return SparseGP(kernel, Z, posterior, self.jitter)
-
-    def _covariance(self) -> Covariance:
-        """Parametrisation of q(u)."""
-        covariance: Covariance = self.covariance
-        return covariance
-
-    def _candidate(self, model: GPModel, n_data: float) -> Candidate[GPModel]:
-        features = model.stack.features
-
-        def penalised(batch: Batch) -> Tensor:
-            check_batch(features, len(batch.x))
-            value = self._loss(model, batch, n_data)
-            return value + self.weight_decay * half_squared_norm(features)
-
-        return Candidate(model, penalised, self._make_optimizer(model, n_data))
-
-    def _loss(self, model: GPModel, batch: Batch, n_data: float) -> Tensor:
-        """Training loss of a batch, nats per row, without the penalty on a deep kernel."""
-        nodes = model.nodes(len(batch.x))
-        parts = self._objective(), model.stack, model.likelihood, nodes, batch
-        return loss(*parts, beta_reg=self._divergence_weight(n_data), n_data=n_data)
-
-    def _divergence_weight(self, n_data: float) -> float:
-        """Weight of the divergences of q(u), given the sum of the weights of all rows."""
-        return float(self.beta_reg)
-
-    def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
-        trained = [p for p in model.parameters() if p.requires_grad]
-        return Adam(trained, self.learning_rate_init)
 
 
 def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:

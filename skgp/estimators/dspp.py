@@ -16,7 +16,7 @@ from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
-from skgp.estimators._stack_regressor import INITIAL_VAR
+from skgp.estimators._stack_estimator import INITIAL_VAR
 from skgp.estimators._table import Array
 
 _MAX_COMPONENTS = 500  # of a grid rule: cost and memory of a step grow with them

@@ -11,7 +11,7 @@ from skgp.core.layers import SparseGP
 from skgp.core.stack import GPStack
 from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
 from skgp.estimators._documentation import documented
-from skgp.estimators._gp_regressor import InducingRegressor
+from skgp.estimators._gp_estimator import InducingEstimator
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 
@@ -38,7 +38,7 @@ class _FITCModel(CollapsedModel):
 
 
 @documented(auto_dtype="float64")
-class FITCRegressor(CollapsedRegressor, InducingRegressor):
+class FITCRegressor(CollapsedRegressor, InducingEstimator):
     """Sparse GP regression by the fully independent training conditional (FITC).
 
     Maximises the marginal likelihood log N(y; c, Qff + diag(Kff - Qff) + noise) with Qff =
@@ -88,7 +88,7 @@ class FITCRegressor(CollapsedRegressor, InducingRegressor):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **InducingRegressor._parameter_constraints,
+        **InducingEstimator._parameter_constraints,
         **CollapsedRegressor._parameter_constraints,
     }
 

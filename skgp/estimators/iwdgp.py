@@ -13,7 +13,7 @@ from skgp.core.initialisation import principal_directions, start_covariates
 from skgp.core.kernels import Kernel, KernelLike
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.layers import SparseGP, SparseLayer
-from skgp.core.likelihoods import Targets
+from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.local import Amortized, Free, LocalPosterior
 from skgp.core.nodes import Sampled
 from skgp.core.objectives import ELBO, Batch, Objective
@@ -21,12 +21,12 @@ from skgp.core.projected import ProjectedGP
 from skgp.core.variational import make_posterior
 from skgp.distributions import NormalMixture, kernel_density
 from skgp.estimators._documentation import documented
-from skgp.estimators._gp_regressor import each_gp
-from skgp.estimators._model import GPModel, Model
+from skgp.estimators._gp_estimator import each_gp
+from skgp.estimators._model import Model, StackModel
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import SparseRegressor
-from skgp.estimators._stack_regressor import INITIAL_VAR, Hidden
+from skgp.estimators._stack_estimator import INITIAL_VAR, Hidden
 from skgp.estimators._table import Array, Table
 
 _DENSITY_SAMPLES: Final = 2000
@@ -235,9 +235,10 @@ class IWDGPRegressor(SparseRegressor):
         # natural steps add a convex combination of what they add for the ELBO.
         return ELBO
 
-    def _loss(self, model: GPModel, batch: Batch, n_data: float) -> Tensor:
+    def _loss(self, model: StackModel, batch: Batch, n_data: float) -> Tensor:
         if not isinstance(model.stack, LatentStack):
             return super()._loss(model, batch, n_data)
+        assert isinstance(model.likelihood, Gaussian)
         assert isinstance(model.nodes, Sampled)
         return latent_loss(
             model.stack,

@@ -13,11 +13,11 @@ from skgp.core.layers import OrthogonalGP, SparseLayer
 from skgp.core.objectives import ELBO, Objective, gamma_robust
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
-from skgp.estimators._gp_regressor import each_gp
+from skgp.estimators._gp_estimator import each_gp
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import SparseRegressor
-from skgp.estimators._stack_regressor import INITIAL_VAR
+from skgp.estimators._stack_estimator import INITIAL_VAR
 
 
 @documented(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")

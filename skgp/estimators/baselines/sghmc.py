@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import NodeRule, Sampled
 from skgp.core.objectives import MAP, Objective
 from skgp.core.optimizers import Adam, Optimizer
@@ -19,7 +20,7 @@ from skgp.core.variational import Covariance
 from skgp.estimators._chain_model import ChainModel
 from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
-from skgp.estimators._model import GPModel
+from skgp.estimators._model import StackModel
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 
@@ -207,6 +208,7 @@ class SGHMCDGPRegressor(DeepRegressor):
     def _build(self, setup: Setup) -> ChainModel:
         model = super()._build(setup)
         assert isinstance(model.stack, GPStack)
+        assert isinstance(model.likelihood, Gaussian)
         return ChainModel(
             model.stack,
             model.likelihood,
@@ -216,7 +218,7 @@ class SGHMCDGPRegressor(DeepRegressor):
             setup.seed,
         )
 
-    def _make_optimizer(self, model: GPModel, n_data: float) -> Optimizer:
+    def _make_optimizer(self, model: StackModel, n_data: float) -> Optimizer:
         assert isinstance(model, ChainModel)
         sampled = model.inducing_variables
         apart = {id(p) for p in sampled}

@@ -1,0 +1,46 @@
+"""Regressors that are trained by minibatches and take streams of chunks."""
+
+from typing import Any, ClassVar, Self
+
+from sklearn.callback import with_callbacks
+
+from skgp.estimators._minibatch import MinibatchEstimator
+from skgp.estimators._trained_regressor import TrainedRegressor
+
+
+class MinibatchRegressor(MinibatchEstimator, TrainedRegressor):
+    """Abstract base of the regressors whose loss is a mean over the rows of a batch."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MinibatchEstimator._parameter_constraints,
+        **TrainedRegressor._parameter_constraints,
+    }
+
+    @with_callbacks
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None
+    ) -> Self:
+        """Train one epoch on a chunk of rows, going on from the calls before.
+
+        The first call fixes the scales and the initial inducing inputs from its chunk. The learning
+        rate stays at `learning_rate_init`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        y : array-like of shape (n,) or (n, P)
+        sample_weight : array-like of shape (n,), optional
+        n_total : float, optional
+            Rows (or sum of weights) of the whole stream, by which the divergence is divided, if the
+            objective has one; the rows seen so far if None.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `early_stopping` is set, or as in `fit`.
+        """
+        return self._fit_chunk(X, y, sample_weight, n_total)

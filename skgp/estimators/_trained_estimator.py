@@ -1,0 +1,280 @@
+"""The shell that every trained estimator shares: validate, scale, seed, train, predict."""
+
+import copy
+import sys
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
+
+from skgp.core.inducing import kmeans_inducing_points
+from skgp.core.training import Candidate, History, Plan, train
+from skgp.estimators._model import Model
+from skgp.estimators._setup import Centres, Setup
+from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
+from skgp.estimators._validation import Rows, split_rows
+from skgp.exceptions import InterruptedFitWarning
+
+_CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
+_SETUP_ROWS = 20_000  # rows that initial values are computed from
+
+
+class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
+    """Abstract base of what torch trains: everything but targets, model, loss and plan."""
+
+    # Parameters that every family stores in its constructor.
+    max_iter: int | str
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    tol: float
+    n_restarts: int
+    normalize_X: bool
+    warm_start: bool
+    memory: Any
+    dtype: str
+    device: str
+    verbose: int
+    random_state: Any
+
+    _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
+    _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_restarts": [Interval(Integral, 1, None, closed="left")],
+        "normalize_X": ["boolean"],
+        "warm_start": ["boolean"],
+        "memory": [None, str, HasMethods(["cache"])],
+        "dtype": [StrOptions({"auto", "float32", "float64"})],
+        "device": [str],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def _build(self, setup: Setup) -> Model:
+        """A model with its initial parameters, in float64."""
+
+    @abstractmethod
+    def _candidate(self, model: Any, n_data: float) -> Candidate[Any]:
+        """The model with its loss and optimiser."""
+
+    @abstractmethod
+    def _plan(self, n: int) -> Plan:
+        """How to train on n rows."""
+
+    @abstractmethod
+    def _auto_dtype(self, n: int) -> str:
+        """What dtype="auto" means for n rows."""
+
+    # ------------------------------------------------------------------ fit
+
+    @abstractmethod
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Validated rows; if not `reset`, those that the fitted model can go on with."""
+
+    @abstractmethod
+    def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
+        """Validated rows whose arguments end in "_val", like the training rows."""
+
+    @abstractmethod
+    def _scales_targets(self) -> bool:
+        """Whether targets are standardised."""
+
+    @abstractmethod
+    def _target_attributes(self, y: Array) -> dict[str, Any]:
+        """What a fit remembers of its validated targets."""
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        X_val: Any,
+        y_val: Any,
+        sample_weight_val: Any,
+    ) -> Self:
+        """Validate the arguments of `fit` and train."""
+        self._validate_params()
+        rows = self._training_rows(X, y, sample_weight, reset=not self._continues())
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val must be given together")
+        if X_val is None and sample_weight_val is not None:
+            raise ValueError("sample_weight_val is given without X_val and y_val")
+        rng = check_random_state(self.random_state)
+        held_out = None
+        if X_val is not None:
+            held_out = self._held_out_rows(X_val, y_val, sample_weight_val, rows)
+        elif self.early_stopping:
+            rows, held_out = split_rows(rows, self.validation_fraction, rng)
+
+        table = self._table(rows, self._scales() if self._continues() else None)
+        models = self._models(table, rng)
+        plan = self._plan(len(table))
+        root = self._init_callback_context(max_subtasks=plan.max_iter)
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        scales = table.x_scale, table.y_scale
+        validation_table = None
+        if held_out is not None:
+            validation_table = self._table(held_out, scales, table.like)
+
+        def validate(model: Model) -> float:
+            assert validation_table is not None
+            model.eval()  # batch norms by their running statistics
+            score = model.conditioned(table).mean_log_density(validation_table, _CHUNK)
+            model.train()
+            return score
+
+        def on_epoch(model: Model, history: History) -> bool:
+            self._report(history, plan.max_iter)
+            epoch = root.subcontext(task_name="epoch")
+            epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            return bool(
+                epoch.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    y=y,
+                    reconstruction_attributes=lambda: self._fitted_attributes(
+                        model, history, rows.y, table
+                    ),
+                )
+            )
+
+        model, history = train(
+            [self._candidate(m, table.n_data) for m in models],
+            table,
+            plan,
+            torch.Generator().manual_seed(draw_seed(rng)),
+            validate=None if validation_table is None else validate,
+            on_epoch=on_epoch,
+        )
+        if history.interrupted:
+            warnings.warn(
+                f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
+                "epochs; the estimator holds the state of the last completed one",
+                InterruptedFitWarning,
+                stacklevel=2,
+            )
+        self._set(self._fitted_attributes(model, history, rows.y, table))
+        self.n_samples_seen_ = table.n_data
+        root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
+        return self
+
+    # ------------------------------------------------------------- helpers
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _continues(self) -> bool:
+        return self.warm_start and hasattr(self, "model_")
+
+    def _fitted_model(self) -> Model:
+        check_is_fitted(self)
+        model: Model = self.model_
+        return model
+
+    def _like(self, n: int) -> torch.Tensor:
+        """An empty tensor of the dtype and on the device that training on n rows uses."""
+        dtype = self._auto_dtype(n) if self.dtype == "auto" else self.dtype
+        try:
+            return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"device={self.device!r} is not available here: {error}") from error
+
+    def _scales(self) -> tuple[Scale, Scale]:
+        model = self._fitted_model()
+        return model.x_scale, model.y_scale
+
+    def _table(
+        self, rows: Rows, scales: tuple[Scale, Scale] | None, like: torch.Tensor | None = None
+    ) -> Table:
+        X, y, weight = rows
+        Y = y.reshape(len(y), -1)
+        if scales is None:
+            scale = check_memory(self.memory).cache(make_scale)
+            scales = scale(X, weight, self.normalize_X), scale(Y, weight, self._scales_targets())
+        return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
+
+    def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
+        """One initial model per restart, or the last fit's if it goes on."""
+        if self._continues():
+            return [self._copy_of_model(table.like)]
+        rows = np.arange(len(table))
+        if len(table) > _SETUP_ROWS:
+            rows = rng.choice(len(table), _SETUP_ROWS, replace=False)
+        weight = table.sample_weight
+        x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
+        Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
+        weight_of_rows = torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows])
+        seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
+        centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
+        models = [
+            self._build(
+                Setup(x, Y, weight_of_rows, table.n_data, len(table), centres, restart, seed)
+            )
+            for restart, seed in enumerate(seeds)
+        ]
+        for model in models:
+            model.x_scale, model.y_scale = table.x_scale, table.y_scale
+        return [model.to(table.like) for model in models]
+
+    def _copy_of_model(self, like: torch.Tensor) -> Model:
+        return copy.deepcopy(self._fitted_model()).to(like).train()
+
+    def _report(self, history: History, max_iter: int) -> None:
+        if not self.verbose:
+            return
+        line = f"epoch {len(history.loss_curve)}/{max_iter}  loss {history.loss_curve[-1]:.4f}"
+        if history.validation_scores:
+            line += f"  validation log density {history.validation_scores[-1]:.4f}"
+        sys.stdout.write(line + "\n")
+
+    def _fitted_attributes(
+        self, model: Model, history: History, y: Array, table: Table
+    ) -> dict[str, Any]:
+        """Everything that prediction needs, apart from the model in training; float64."""
+        fitted = copy.deepcopy(model).double().eval().conditioned(table)
+        scores = history.validation_scores
+        return {
+            "model_": fitted,
+            "n_iter_": len(history.loss_curve),
+            "loss_curve_": list(history.loss_curve),
+            "validation_scores_": list(scores) if scores else None,
+            "best_validation_score_": max(scores) if scores else None,
+            "_optimizer_state": None,
+            **self._target_attributes(y),
+        }
+
+    def _set(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    @torch.no_grad()
+    def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Any]) -> list[Any]:
+        """What a function of scaled inputs in float64 returns for one chunk after another."""
+        model = self._fitted_model()
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        like, parts = model.log_weights, []
+        for start in range(0, len(X), _CHUNK):
+            x = scale_inputs(X[start : start + _CHUNK], model.x_scale)
+            parts.append(function(torch.from_numpy(x).to(like)))
+        return parts
+
+
+def draw_seed(rng: np.random.RandomState) -> int:
+    """A seed for a generator of another kind."""
+    return int(rng.randint(np.iinfo(np.int32).max))
