@@ -14,6 +14,7 @@ from skgp.estimators import (
     NeuralSBGPRNRegressor,
     PPGPRRegressor,
     SBGPRNRegressor,
+    SVGPClassifier,
     SVGPRegressor,
     VFITCRegressor,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "NeuralSBGPRNRegressor",
     "PPGPRRegressor",
     "SBGPRNRegressor",
+    "SVGPClassifier",
     "SVGPRegressor",
     "VFITCRegressor",
     "predict_dist",

@@ -11,6 +11,7 @@ from skgp.estimators.neural_dgp import NeuralDGPRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
 from skgp.estimators.sbgprn import NeuralSBGPRNRegressor, SBGPRNRegressor
 from skgp.estimators.svgp import SVGPRegressor
+from skgp.estimators.svgp_classifier import SVGPClassifier
 from skgp.estimators.vfitc import VFITCRegressor
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "NeuralSBGPRNRegressor",
     "PPGPRRegressor",
     "SBGPRNRegressor",
+    "SVGPClassifier",
     "SVGPRegressor",
     "VFITCRegressor",
 ]

@@ -105,9 +105,38 @@ SHARED: Final[dict[str, str]] = {
         """,
     "scaling": """\
         $scales
+        $jitter
+        """,
+    "jitter": """\
         jitter : float, default=1e-4
             Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
             kernel variance.
+        """,
+    "classes": """\
+        likelihood : {"auto", "probit", "logit", "robust-max", "softmax"}, default="auto"
+            "probit" and "logit" are links of one function for two classes. The others have a
+            function for each class: the largest one wins with "robust-max" (Hernandez-Lobato et
+            al. 2011), up to slips of probability `label_noise`; "softmax" draws the functions in
+            training. "auto" is "probit" for two classes and "robust-max" for several.
+        label_noise : float in (0, 1), default=1e-3
+            Probability that the label is not that of the largest function ("robust-max" only).
+        class_weight : dict, "balanced" or None, default=None
+            Weights of the classes, which multiply those of the rows; "balanced" as in
+            scikit-learn. Probabilities are then those of the weighted table.
+        """,
+    "class_scaling": """\
+        normalize_X : bool, default=True
+            Standardise inputs inside the estimator.
+        $jitter
+        """,
+    "class_attributes": """\
+        classes_ : array (C,)
+            Labels, sorted.
+        class_weight_ : array (C,)
+            Weights of the classes.
+        $inducing_points
+        $class_record
+        $hyperparameters
         """,
     "scales": """\
         normalize_X, normalize_y : bool, default=True
@@ -140,6 +169,9 @@ SHARED: Final[dict[str, str]] = {
         """,
     "attributes": """\
         $record
+        $hyperparameters
+        """,
+    "hyperparameters": """\
         lengthscales_ : array (D,) or (W, D)
             Of the first layer, in the units of X; of the features if there is a feature extractor.
         stack_ : torch.nn.Module
@@ -148,10 +180,15 @@ SHARED: Final[dict[str, str]] = {
             Stack, likelihood and scales.
         """,
     "record": """\
-        n_features_in_, feature_names_in_ : int, array of str
-            As in scikit-learn.
+        $class_record
         n_outputs_ : int
             Number P of outputs.
+        noise_variance_ : float or array (P,)
+            Variance of the observation noise, squared units of y.
+        """,
+    "class_record": """\
+        n_features_in_, feature_names_in_ : int, array of str
+            As in scikit-learn.
         n_samples_seen_ : float
             Rows trained on, or the sum of their weights, chunks of a stream counted together.
         n_iter_ : int
@@ -161,8 +198,6 @@ SHARED: Final[dict[str, str]] = {
         validation_scores_ : list of float or None
             Mean log density of the validation rows after each epoch, nats per row, in units of y.
         best_validation_score_ : float or None
-        noise_variance_ : float or array (P,)
-            Variance of the observation noise, squared units of y.
         """,
     "raises": """\
         ValueError

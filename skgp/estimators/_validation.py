@@ -7,10 +7,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    assert_all_finite,
     check_array,
     check_consistent_length,
+    column_or_1d,
     validate_data,
 )
 
@@ -24,7 +27,7 @@ class Rows(NamedTuple):
     ----------
     X : array of shape (n, D), float32 or float64
     y : array of shape (n,) or (n, P), float64
-        NaN where an entry of a two-dimensional y is missing.
+        NaN where an entry of a two-dimensional y is missing. Of a classifier, numbers of classes.
     weight : array of shape (n,), float64, or None
         Positive.
     """
@@ -71,9 +74,7 @@ def check_rows(
     ValueError, TypeError
         Naming the argument, its shape or the column at fault.
     """
-    given = X
-    X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
-    validate_data(estimator, given, y, reset=reset, skip_check_array=True)
+    X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
     y = check_array(
         y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
@@ -85,20 +86,72 @@ def check_rows(
             f"Input {name} contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. "
             "Only a two-dimensional y may have missing entries."
         )
-    rows = Rows(X, y, None)
-    if sample_weight is not None:
-        try:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        except ValueError as error:
-            message = str(error).replace("sample_weight", f"sample_weight{suffix}")
-            raise ValueError(message) from error
-        rows = Rows(X, y, weight)
-        if not weight.all():
-            rows = rows.take(weight > 0.0)
+    rows = _weighted(X, y, sample_weight, suffix)
     check_observed(rows.y, name)
     return rows
+
+
+def check_labels(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+    suffix: str = "",
+) -> Rows:
+    """Validate inputs, labels and weights; rows of weight zero are dropped.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Remembers the number and names of the inputs if `reset`.
+    X : array-like of shape (n, D)
+    y : array-like of shape (n,)
+        Labels of classes, of any type that sorts.
+    sample_weight : array-like of shape (n,) or None
+    reset : bool
+    suffix : str
+        What follows X, y and sample_weight in the names of the arguments.
+
+    Returns
+    -------
+    Rows
+        With labels for y.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument.
+    """
+    X = _check_inputs(estimator, X, y, reset, suffix)
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name=f"y{suffix}")
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return _weighted(X, y, sample_weight, suffix)
+
+
+def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
+    given = X
+    X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
+    validate_data(estimator, given, y, reset=reset, skip_check_array=True)
+    checked: Array = X
+    return checked
+
+
+def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
+    """Rows with validated weights, without those of weight zero."""
+    rows = Rows(X, y, None)
+    if sample_weight is None:
+        return rows
+    try:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    except ValueError as error:
+        message = str(error).replace("sample_weight", f"sample_weight{suffix}")
+        raise ValueError(message) from error
+    rows = Rows(X, y, weight)
+    return rows if weight.all() else rows.take(weight > 0.0)
 
 
 def check_observed(y: Array, name: str = "y") -> None:

@@ -1,0 +1,193 @@
+"""Classifiers: scikit-learn's checks, its Gaussian process, labels, weights, hostile tables."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from skgp import SVGPClassifier
+from skgp.distributions import Bernoulli, Categorical
+
+SMALL = {"n_inducing": 15, "max_iter": 20, "random_state": 0}
+UNICODE = np.array(["ä", "日本", "z z", "Ω"])
+
+
+def table(n: int = 90, n_classes: int = 3, seed: int = 0) -> tuple[Any, Any]:
+    """Numbers of classes by the angle of two inputs."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    angle = np.arctan2(X[:, 1], X[:, 0]) / (2.0 * np.pi) + 0.5
+    return X, np.minimum((angle * n_classes).astype(int), n_classes - 1)
+
+
+@parametrize_with_checks([SVGPClassifier(dtype="float64", **SMALL)])
+def test_sklearn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_with_inducing_inputs_at_the_rows_it_is_close_to_the_laplace_approximation() -> None:
+    """GaussianProcessClassifier has a logistic link, no mean function and a given kernel here.
+
+    The table is odd, so that our mean function has nothing to learn.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (30, 2))
+    y = (np.sin(2.0 * X[:, 0]) + X[:, 1] + rng.logistic(0.0, 0.5, 30) > 0.0).astype(int)
+    X, y = np.concatenate([X, -X]), np.concatenate([y, 1 - y])
+    kernel = ScaleKernel(RBFKernel())
+    kernel.outputscale, kernel.base_kernel.lengthscale = 1.5, 1.0
+    kernel.requires_grad_(False)
+    ours = SVGPClassifier(
+        kernel=kernel, likelihood="logit", n_inducing=60, max_iter=400, random_state=0,
+        jitter=1e-6, normalize_X=False,
+    ).fit(X, y)  # fmt: skip
+    theirs = GaussianProcessClassifier(ConstantKernel(1.5) * RBF(1.0), optimizer=None).fit(X, y)
+    X_new = rng.uniform(-2.0, 2.0, (200, 2))
+    mean, variance = ours.latent_mean_and_variance(X_new)
+    assert mean.shape == variance.shape == (200,)
+    assert np.all(variance > 0.0)
+    p, q = ours.predict_proba(X_new)[:, 1], theirs.predict_proba(X_new)[:, 1]
+    np.testing.assert_allclose(ours.stack_.top.mean.item(), 0.0, atol=1e-3)
+    np.testing.assert_allclose(p, q, rtol=0, atol=0.02)
+    clear = np.abs(q - 0.5) > 0.02
+    np.testing.assert_array_equal(mean[clear] > 0.0, q[clear] > 0.5)
+    np.testing.assert_array_equal(mean > 0.0, p > 0.5)
+
+
+@pytest.mark.parametrize("likelihood", ["robust-max", "softmax"])
+def test_predictions_of_several_classes_agree(likelihood: str) -> None:
+    X, codes = table()
+    model = SVGPClassifier(likelihood=likelihood, **SMALL).fit(X, UNICODE[codes])
+    np.testing.assert_array_equal(model.classes_, np.sort(UNICODE[:3]))
+    p = model.predict_proba(X)
+    assert type(p) is np.ndarray
+    np.testing.assert_allclose(p.sum(1), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(1)])
+    np.testing.assert_allclose(np.log(p), model.predict_log_proba(X))
+    assert model.decision_function(X).shape == (90, 3)
+    dist = model.predict_dist(X)
+    assert isinstance(dist, Categorical)
+    np.testing.assert_allclose(np.asarray(dist), p, rtol=1e-12)
+    assert model.latent_mean_and_variance(X)[1].shape == (90, 3)
+    assert model.lengthscales_.shape == (3, 2)
+    assert model.score(X, UNICODE[codes]) > 0.9
+    np.testing.assert_allclose(model.predict_proba(X[:7]), p[:7], rtol=1e-11)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "robust-max", "softmax"])
+def test_predictions_of_two_classes_agree(likelihood: str) -> None:
+    X, codes = table(n_classes=2)
+    model = SVGPClassifier(likelihood=likelihood, **SMALL).fit(X, codes == 1)
+    assert model.classes_.dtype == bool
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(1), 1.0, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(model.decision_function(X), np.log(p[:, 1] / p[:, 0]), atol=1e-9)
+    assert isinstance(model.predict_dist(X), Bernoulli)
+    assert model.score(X, codes == 1) > 0.9
+    shape = (90,) if likelihood in ("probit", "logit") else (90, 2)
+    assert model.latent_mean_and_variance(X)[0].shape == shape
+
+
+def test_labels_are_names() -> None:
+    """Whatever the labels are, as long as they sort alike, the probabilities are the same bits."""
+    X, codes = table()
+    p = SVGPClassifier(**SMALL).fit(X, codes).predict_proba(X)
+    for labels in (np.sort(UNICODE), np.array([-5, 0, 10**12]), np.array([0.0, 1.0, 2.0])):
+        other = SVGPClassifier(**SMALL).fit(X, labels[codes])
+        np.testing.assert_array_equal(other.predict_proba(X), p)
+        assert set(other.predict(X)) <= set(labels)
+
+
+def test_class_weight_is_a_weight_of_rows() -> None:
+    X, codes = table()
+    weight = {0: 1.0, 1: 3.0, 2: 0.5}
+    by_class = SVGPClassifier(class_weight=weight, **SMALL).fit(X, codes)
+    of_rows = np.array([weight[c] for c in codes])
+    by_row = SVGPClassifier(**SMALL).fit(X, codes, sample_weight=of_rows)
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
+    balanced = SVGPClassifier(class_weight="balanced", **SMALL).fit(X, codes)
+    shares = balanced.class_weight_ * np.bincount(codes)
+    np.testing.assert_allclose(shares, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("y", "weight"),
+    [(["a"] * 20, None), ([0] * 10 + [1] * 10, [1.0] * 10 + [0.0] * 10)],
+    ids=["one", "one-of-positive-weight"],
+)
+def test_single_class_is_an_error(y: Any, weight: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="at least two classes"):
+        SVGPClassifier(**SMALL).fit(X, y, sample_weight=weight)
+
+
+def test_class_with_one_row() -> None:
+    X, codes = table(60, 2)
+    codes[7] = 2
+    p = SVGPClassifier(**SMALL).fit(X, codes).predict_proba(X)
+    assert p.shape == (60, 3)
+    assert np.all(np.isfinite(p))
+
+
+def test_fifty_classes() -> None:
+    X, codes = table(300, 50)
+    model = SVGPClassifier(**{**SMALL, "max_iter": 3}).fit(X, codes)
+    p = model.predict_proba(X)
+    assert p.shape == (300, 50)
+    np.testing.assert_allclose(p.sum(1), 1.0, rtol=0, atol=1e-12)
+
+
+def test_one_row_in_ten_thousand() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10_001, 2)), np.zeros(10_001)
+    y[123] = 1.0
+    model = SVGPClassifier(**{**SMALL, "max_iter": 3}).fit(X, y)
+    p = model.predict_proba(X)[:, 1]
+    assert np.all((p > 0.0) & (p < 0.1))
+    assert p.mean() < 2e-3
+
+
+def test_wrong_likelihood_and_unknown_labels_are_errors() -> None:
+    X, codes = table()
+    with pytest.raises(ValueError, match=r"likelihood='probit' is for two classes.*robust-max"):
+        SVGPClassifier(likelihood="probit", **SMALL).fit(X, codes)
+    with pytest.raises(ValueError, match=r"y_val contains labels \[7\]"):
+        SVGPClassifier(**SMALL).fit(X, codes, X_val=X[:2], y_val=[0, 7])
+    with pytest.raises(ValueError, match="balanced"):
+        SVGPClassifier(class_weight="balanced", **SMALL).partial_fit(X, codes)
+
+
+def test_stream_with_declared_classes() -> None:
+    """A class that the first chunk lacks is learned from the second."""
+    X, codes = table(200)
+    first = codes < 2
+    model = SVGPClassifier(**SMALL).partial_fit(X[first], codes[first], classes=[2, 1, 0])
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    for _ in range(60):
+        model.partial_fit(X, codes)
+    assert model.score(X, codes) > 0.9
+    with pytest.raises(ValueError, match="not those of the first call"):
+        model.partial_fit(X, codes, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"labels \[3\]"):
+        model.partial_fit(X, codes + 1)
+
+
+def test_early_stopping_and_warm_start() -> None:
+    X, codes = table(n_classes=2)
+    model = SVGPClassifier(early_stopping=True, warm_start=True, **SMALL).fit(X, codes)
+    assert len(model.validation_scores_) == model.n_iter_
+    score = model.validation_scores_[-1]
+    assert -1.0 < score < 0.0
+    before = model.predict_proba(X)
+    model.set_params(max_iter=1, learning_rate_init=1e-12).fit(X, codes)
+    np.testing.assert_allclose(model.predict_proba(X), before, atol=1e-6)
+
+
+def test_deep_kernel() -> None:
+    X, codes = table()
+    model = SVGPClassifier(feature_extractor=[8, 2], **SMALL).fit(X, codes)
+    assert model.score(X, codes) > 0.8
