@@ -2,7 +2,9 @@
 
 from skgp.compose import predict_dist
 from skgp.estimators import (
+    DGPClassifier,
     DGPRegressor,
+    DSPPClassifier,
     DSPPRegressor,
     ExactGPRegressor,
     FITCRegressor,
@@ -12,6 +14,7 @@ from skgp.estimators import (
     NeuralDGPRegressor,
     NeuralMOGPRegressor,
     NeuralSBGPRNRegressor,
+    PPGPRClassifier,
     PPGPRRegressor,
     SBGPRNRegressor,
     SVGPClassifier,
@@ -22,7 +25,9 @@ from skgp.estimators import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "DGPClassifier",
     "DGPRegressor",
+    "DSPPClassifier",
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
@@ -32,6 +37,7 @@ __all__ = [
     "NeuralDGPRegressor",
     "NeuralMOGPRegressor",
     "NeuralSBGPRNRegressor",
+    "PPGPRClassifier",
     "PPGPRRegressor",
     "SBGPRNRegressor",
     "SVGPClassifier",

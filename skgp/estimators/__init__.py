@@ -1,7 +1,9 @@
 """The scikit-learn shells: one public name for each choice of model, nodes and objective."""
 
 from skgp.estimators.dgp import DGPRegressor
+from skgp.estimators.dgp_classifier import DGPClassifier
 from skgp.estimators.dspp import DSPPRegressor
+from skgp.estimators.dspp_classifier import DSPPClassifier
 from skgp.estimators.exact import ExactGPRegressor
 from skgp.estimators.fitc import FITCRegressor
 from skgp.estimators.gprn import GPRNRegressor
@@ -9,13 +11,16 @@ from skgp.estimators.iwdgp import IWDGPRegressor
 from skgp.estimators.mogp import MOGPRegressor, NeuralMOGPRegressor
 from skgp.estimators.neural_dgp import NeuralDGPRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
+from skgp.estimators.ppgpr_classifier import PPGPRClassifier
 from skgp.estimators.sbgprn import NeuralSBGPRNRegressor, SBGPRNRegressor
 from skgp.estimators.svgp import SVGPRegressor
 from skgp.estimators.svgp_classifier import SVGPClassifier
 from skgp.estimators.vfitc import VFITCRegressor
 
 __all__ = [
+    "DGPClassifier",
     "DGPRegressor",
+    "DSPPClassifier",
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
@@ -25,6 +30,7 @@ __all__ = [
     "NeuralDGPRegressor",
     "NeuralMOGPRegressor",
     "NeuralSBGPRNRegressor",
+    "PPGPRClassifier",
     "PPGPRRegressor",
     "SBGPRNRegressor",
     "SVGPClassifier",

@@ -1,19 +1,17 @@
 """Deep Gaussian processes by doubly stochastic variational inference."""
 
-from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.nodes import NodeRule, Sampled
-from skgp.core.objectives import ELBO, PREDICTIVE, Objective, gamma_robust
+from skgp.core.objectives import Objective, gamma_robust
 from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
+from skgp.estimators._sampled_estimator import SampledEstimator
 
 
 @documented(
@@ -21,7 +19,7 @@ from skgp.estimators._setup import Setup
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
-class DGPRegressor(DeepRegressor):
+class DGPRegressor(SampledEstimator, DeepRegressor):
     """Deep GP regression by doubly stochastic variational inference.
 
     Maximises the evidence lower bound E[log p(y | f)] - beta_reg sum KL over all layers (doubly
@@ -89,20 +87,12 @@ class DGPRegressor(DeepRegressor):
     [-1.  1.]
     """
 
-    objective: str
     gamma: float | None
-    n_samples: int
-    n_prediction_samples: int
-
-    _hidden_var: ClassVar[float] = 1e-5
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **DeepRegressor._parameter_constraints,
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "objective": [StrOptions({"elbo", "predictive"})],
+        **SampledEstimator._parameter_constraints,
         "gamma": [Interval(Real, 1, None, closed="neither"), None],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -145,12 +135,7 @@ class DGPRegressor(DeepRegressor):
         store_parameters(self, locals())
 
     def _objective(self) -> Objective:
-        if self.objective == "predictive":
-            return PREDICTIVE
-        return ELBO if self.gamma is None else gamma_robust(self.gamma)
-
-    def _nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
+        return super()._objective() if self.gamma is None else gamma_robust(self.gamma)
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -1,27 +1,17 @@
 """Parametric predictive GP regression."""
 
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
-import torch
-from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor
-
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import Kernel, KernelLike
-from skgp.core.layers import DecoupledGP, SparseLayer
-from skgp.core.objectives import PREDICTIVE, Objective
-from skgp.core.variational import DeltaPosterior, DiagonalPosterior
+from skgp.core.kernels import KernelLike
+from skgp.estimators._decoupled_estimator import DecoupledEstimator
 from skgp.estimators._documentation import documented
-from skgp.estimators._gp_estimator import each_gp
 from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import SparseRegressor
-from skgp.estimators._stack_estimator import INITIAL_VAR
 
 
 @documented(rate="0.02", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class PPGPRRegressor(SparseRegressor):
+class PPGPRRegressor(DecoupledEstimator, SparseRegressor):
     """Parametric predictive GP regression.
 
     Maximises the log density of the predictive distribution itself (parametric GP paper, Eqn 16):
@@ -83,12 +73,9 @@ class PPGPRRegressor(SparseRegressor):
     [0.1 0.3]
     """
 
-    n_inducing_mean: int
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SparseRegressor._parameter_constraints,
-        "covariance": [StrOptions({"decoupled", "full", "diagonal", "delta"})],
-        "n_inducing_mean": [Interval(Integral, 1, None, closed="left")],
+        **DecoupledEstimator._parameter_constraints,
     }
 
     def __init__(
@@ -123,15 +110,3 @@ class PPGPRRegressor(SparseRegressor):
         random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
-
-    def _objective(self) -> Objective:
-        return PREDICTIVE
-
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
-        if self.covariance != "decoupled":
-            return super()._layer(kernel, setup, features)
-        Z_mean = each_gp(kernel, setup.centres(features, self.n_inducing_mean))
-        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
-        mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2]))
-        posterior = DiagonalPosterior(torch.zeros(Z.shape[:2]), INITIAL_VAR)
-        return DecoupledGP(kernel, Z_mean, Z, mean_posterior, posterior, self.jitter)

@@ -1,0 +1,127 @@
+"""Deep sigma point process classification."""
+
+from typing import Any, ClassVar, Literal
+
+from skgp.core.features import FeatureExtractor
+from skgp.core.kernels import KernelLike
+from skgp.estimators._documentation import documented
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._sigma_point_estimator import SigmaPointEstimator
+from skgp.estimators._stack_classifier import StackClassifier
+
+
+@documented(
+    rate="0.03",
+    auto_epochs="40",
+    least_steps="100",
+    most_steps="2,000",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+)
+class DSPPClassifier(SigmaPointEstimator, StackClassifier):
+    """Deep sigma point process classification.
+
+    A deep GP whose hidden layers are evaluated at Q learned nodes, trained for the log probability
+    of the labels: sum_i log sum_q omega_q E[p(y_i | f)] - beta_reg sum KL, f the top layer at node
+    q (deep sigma point paper, Eqns 18 to 23, with a likelihood of classes, which the paper leaves
+    open).
+
+    Parameters
+    ----------
+    $kernel
+    n_layers : int, default=2
+        Layers of GPs, the top one counted.
+    width : int, default=3
+        Functions of each hidden layer.
+    n_sites : int, default=10
+        Nodes of "qr3"; sites of each hidden function for the other rules, whose grids have
+        n_sites ** (width * (n_layers - 1)) nodes.
+    quadrature : {"qr1", "qr2", "qr3", "gauss-hermite"}, default="qr3"
+        "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
+        joint weights; "qr2" the same with sites symmetric about zero; "gauss-hermite" is the fixed
+        Gauss-Hermite grid.
+    n_inducing : int, default=300
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
+        node.
+    covariance : {"diagonal", "full"}, default="diagonal"
+        Covariance of q(u), in all layers.
+    $classes
+    beta_reg : float, default=0.05
+        Weight of the divergences KL(q(u) || p(u)). Small tables want more, about 1.
+    $hidden
+    $features
+    $minibatch
+    $stopping
+    $restarts
+    $class_scaling
+    $running
+
+    Attributes
+    ----------
+    quadrature_points_ : array (n_layers - 1, Q, W)
+        Standardised nodes of the hidden functions.
+    quadrature_weights_ : array (Q,)
+        Their weights.
+    $class_attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    DGPClassifier : The variational bound for the same layers.
+    PPGPRClassifier : The same objective for one layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import DSPPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (200, 1))
+    >>> y = np.where(np.abs(X[:, 0]) < 1.5, "inner", "outer")
+    >>> model = DSPPClassifier(n_inducing=20, max_iter=200, random_state=0).fit(X, y)
+    >>> print(model.predict([[0.0], [2.5]]))
+    ['inner' 'outer']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **StackClassifier._parameter_constraints,
+        **SigmaPointEstimator._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: KernelLike = "matern52",
+        n_layers: int = 2,
+        width: int = 3,
+        n_sites: int = 10,
+        quadrature: Literal["qr1", "qr2", "qr3", "gauss-hermite"] = "qr3",
+        n_inducing: int = 300,
+        covariance: Literal["full", "diagonal"] = "diagonal",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        label_noise: float = 1e-3,
+        class_weight: Any = None,
+        beta_reg: float = 0.05,
+        hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
+        topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        feature_extractor: FeatureExtractor | None = None,
+        weight_decay: float = 1e-4,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-4,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        jitter: float = 1e-4,
+        warm_start: bool = False,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
