@@ -44,9 +44,12 @@ def chosen(table: Table, results: list[Row]) -> list[Row]:
 
 
 def score(row: Row, metric: str) -> float:
-    """A score of a fit; LL is minus the NLL, and our RMSE of several outputs is their mean."""
+    """A score of a fit; our RMSE of several outputs is their mean.
+
+    LL is the nested estimate for all outputs of a row, if there is one, or minus the NLL.
+    """
     if metric == "LL":
-        return -float(row["NLL"])
+        return float(row["nested_LL"]) if "nested_LL" in row else -float(row["NLL"])
     return float(row["RMSE" if metric == "MRMSE" else metric])
 
 

@@ -5,7 +5,9 @@ import pytest
 from scipy.stats import rankdata
 
 from benchmarks import _render, speed, tables
+from benchmarks._cosine import make_split
 from benchmarks._linear import LinearRegressor
+from benchmarks._nested import nested_log_likelihood
 from benchmarks._pictures import draw_weights
 from benchmarks._protocol import (
     HERE,
@@ -18,7 +20,7 @@ from benchmarks._protocol import (
 )
 from benchmarks._protocol import tables as tables_of
 from benchmarks._render import average_ranks, chosen, compare, render
-from skgp import DGPRegressor, DSPPRegressor, scoring
+from skgp import DGPRegressor, DSPPRegressor, NeuralMOGPRegressor, scoring
 
 
 @pytest.fixture
@@ -109,6 +111,44 @@ def test_marked_rows_are_the_test_rows(tmp_path):
     np.testing.assert_array_equal(split.test[1], 2 * rows[15:])
     np.testing.assert_array_equal(split.train[1], 2 * rows[:15])
     assert len(split.validation[1]) == 0
+
+
+def test_targets_may_be_changes_of_the_leading_inputs(tmp_path):
+    X, Y = np.arange(30.0).reshape(10, 3), np.arange(20.0).reshape(10, 2) ** 2
+    mask = np.arange(10)[:, None] > 6
+    np.savez(tmp_path / "rows.npz", X=X, Y=Y, block_mask=mask)
+    table = {"mask": "block_mask", "targets": "Y", "units": "original", "differences": True}
+    split = load_split(tmp_path / "rows.npz", table, 0)
+    np.testing.assert_array_equal(split.test[1], Y[7:] - X[7:, :2])
+
+
+def test_made_up_rows_are_those_of_the_paper():
+    """Standard errors of the noise over 1,000 rows and eight outputs."""
+    split = make_split(0)
+    for X, Y in (split.train, split.test):
+        assert X.shape == (1000, 5)
+        assert Y.shape == (1000, 8)
+        radius = np.linalg.norm(X, axis=1)
+        assert radius.max() < 1.0
+        assert abs((radius**5).mean() - 0.5) < 4 / np.sqrt(12 * 1000)  # uniform in the ball
+        noise = Y - np.cos(4.0 * radius)[:, None]
+        assert abs(noise.std() - 0.1) < 4 * 0.1 / np.sqrt(2 * 8000)
+    assert not np.array_equal(make_split(1).train[0], split.train[0])
+
+
+@pytest.mark.parametrize("inference", ["sampling", "analytic"])
+def test_nested_estimate_of_a_log_likelihood(inference):
+    """Of many inner draws it is the density of a prediction with as many nodes."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (40, 2))
+    Y = 5.0 + np.hstack([X, X**2]) + 0.2 * rng.standard_normal((40, 4))
+    params = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 4096}
+    model = NeuralMOGPRegressor(inference=inference, **params).fit(X, Y)
+    exact = model.predict_dist(X).joint_logpdf(Y).mean()
+    estimate = nested_log_likelihood(model, X, Y, n_outer=4, n_inner=2000)
+    assert estimate == pytest.approx(exact, abs=0.02)
+    assert nested_log_likelihood(model, X, Y, n_outer=4, n_inner=2) < estimate
+    assert not model.stack_.training
 
 
 def test_a_method_has_what_it_does_not_say_from_the_one_it_is_like():
