@@ -26,6 +26,7 @@ from skgp.estimators._validation import Rows, check_rows, check_same_outputs, sp
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
+_CHUNK_CELLS = 2**17  # rows times components: each takes some hundred bytes for every hidden layer
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
 
 
@@ -154,7 +155,8 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
         def validate(model: Model) -> float:
             assert validation_table is not None
             model.eval()  # batch norms by their running statistics
-            score = model.conditioned(table).mean_log_density(validation_table, _CHUNK)
+            size = _chunk_rows(model.log_weights)
+            score = model.conditioned(table).mean_log_density(validation_table, size)
             model.train()
             return score
 
@@ -314,8 +316,9 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         log_weights = model.log_weights
         parts = []
-        for start in range(0, len(X), _CHUNK):
-            x = scale_inputs(X[start : start + _CHUNK], model.x_scale)
+        size = _chunk_rows(log_weights)
+        for start in range(0, len(X), size):
+            x = scale_inputs(X[start : start + size], model.x_scale)
             parts.append(_to_arrays(predictor(torch.from_numpy(x).to(log_weights))))
         mean, std = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         factors_of_cov = [part[2] for part in parts if part[2] is not None]
@@ -327,6 +330,11 @@ class TrainedRegressor(CallbackSupportMixin, DistributionRegressor):
             offset, unit = model.y_scale.offset, model.y_scale.unit
         weights = log_weights.cpu().numpy()
         return NormalMixture(weights, mean, std, scale_tril).affine(offset, unit)
+
+
+def _chunk_rows(log_weights: torch.Tensor) -> int:
+    """Rows per prediction step, for the log-weights (Q,) of the components."""
+    return max(1, min(_CHUNK, _CHUNK_CELLS // len(log_weights)))
 
 
 def _to_arrays(predictive: Predictive) -> tuple[Array, Array, Array | None]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.core.nodes import NodeRule, Sampled
 from skgp.core.objectives import ELBO, PREDICTIVE, Objective, gamma_robust
 from skgp.estimators._deep_regressor import DeepRegressor
@@ -31,7 +31,7 @@ class DGPRegressor(DeepRegressor):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is SVGPRegressor.
     width : int, default=3
@@ -108,7 +108,7 @@ class DGPRegressor(DeepRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_samples: int = 10,

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.core.nodes import NodeRule
 from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.quadrature import GRIDS, Quadrature, make_quadrature
@@ -41,7 +41,7 @@ class DSPPRegressor(DeepRegressor):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted.
     width : int, default=3
@@ -119,7 +119,7 @@ class DSPPRegressor(DeepRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_sites: int = 10,

@@ -27,6 +27,9 @@ class Nothing(Optimizer):
     def step(self, closure: Closure, rate: float) -> float:
         return closure().item()
 
+    def shorten(self, factor: float) -> None:
+        self.shortened = factor
+
     def state_dict(self) -> dict[str, Any]:
         return {"steps": 7}
 
@@ -165,6 +168,13 @@ def test_the_rate_of_the_schedule_scales_the_step(rng: np.random.Generator) -> N
     for p, old, gradient in zip(posterior.parameters(), before, gradients, strict=True):
         desired = old - 0.4 * 0.25 * 50.0 * to_array(gradient)
         np.testing.assert_allclose(to_array(p), desired, rtol=1e-12)
+    optimizer.shorten(0.5)  # both its own steps and those of the others
+    posterior.theta.data, posterior.precision.data = (torch.tensor(p) for p in before)
+    assert optimizer.step(closure, 0.25) == 3.0
+    for p, old, gradient in zip(posterior.parameters(), before, gradients, strict=True):
+        desired = old - 0.5 * 0.4 * 0.25 * 50.0 * to_array(gradient)
+        np.testing.assert_allclose(to_array(p), desired, rtol=1e-12)
+    assert optimizer._others.shortened == 0.5  # type: ignore[attr-defined]
     assert optimizer.state_dict() == {"steps": 7}
     optimizer.load_state_dict({"steps": 9})
     assert optimizer._others.loaded == {"steps": 9}  # type: ignore[attr-defined]
