@@ -26,7 +26,7 @@ from skgp.estimators._validation import Rows, check_rows, check_same_outputs, sp
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
-_CHUNK_CELLS = 2**17  # rows times components: each takes some hundred bytes for every hidden layer
+_CHUNK_CELLS = 2**17  # rows times components: a cell of a deep model takes up to some 5 kB
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
 
 

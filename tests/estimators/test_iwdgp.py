@@ -221,7 +221,7 @@ def test_divergences_weigh_as_for_150_rows(n: int, weight: float, architecture: 
 
 @pytest.mark.parametrize(("n_components", "n_rows"), [(64, 2048), (128, 1024), (2048, 64)])
 def test_memory_of_a_prediction_does_not_grow_with_its_components(table, n_components, n_rows):
-    """A step has as many fewer rows: a thousand components of 2,048 rows took 14 GB."""
+    """A step has as many fewer rows: a prediction with 2,000 components took 14 GB."""
     model = IWDGPRegressor(**(SMALL | {"n_prediction_samples": n_components})).fit(*table)
     seen = []
     model.stack_.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
