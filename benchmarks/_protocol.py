@@ -120,6 +120,8 @@ def load_split(path: Path, table: Table, split: int) -> Split:
     """The rows of one split of a data set, which may be cut to a fixed random subsample."""
     archive = np.load(path)
     X, y = archive["X"].astype(float), archive[table.get("targets", "y")].astype(float)
+    if table.get("differences"):
+        y = y - X[:, : y.shape[1]]
     kept = np.arange(len(X))
     max_rows = table.get("max_rows") or len(X)
     if len(X) > max_rows:

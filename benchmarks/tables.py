@@ -21,6 +21,7 @@ import torch
 from joblib import Parallel, delayed
 
 import skgp
+from benchmarks._nested import nested_log_likelihood
 from benchmarks._pictures import draw, draw_weights
 from benchmarks._protocol import (
     HERE,
@@ -44,17 +45,24 @@ RESULTS = HERE / "results"
 def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
     """Fit and score one method with one setting on one split."""
     method = table["methods"][fit.method]
-    rows = load_split(data / table["folder"] / f"{fit.dataset}.npz", table, fit.split)
+    if "made_by" in table:
+        rows = importlib.import_module(table["made_by"]).make_split(fit.split)
+    else:
+        rows = load_split(data / table["folder"] / f"{fit.dataset}.npz", table, fit.split)
     module = importlib.import_module(method.get("module", "skgp"))
     params = resolved(fit.params, rows.train[0])
     estimator = getattr(module, method["estimator"])(**params, memory=memory)
     start = time.perf_counter()
     estimator.fit(*rows.train)
     fit_seconds = time.perf_counter() - start
+    nested = {}
+    if table.get("nested"):
+        nested["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
     return {
         **fit._asdict(),
         "estimator": method["estimator"],
         **scores(estimator, rows),
+        **nested,
         "seconds": round(fit_seconds, 1),
         "threads": torch.get_num_threads(),
         "n_iter": estimator.n_iter_,

@@ -11,10 +11,10 @@ if IS_XDIST_WORKER:
 os.environ["MPLBACKEND"] = "agg"
 
 import numpy as np  # noqa: E402  (after the thread setting)
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest  # noqa: E402  (as above)
+import torch  # noqa: E402  (as above)
 
-from skgp.core.training import Trainer  # noqa: E402
+from skgp.core.training import Trainer  # noqa: E402  (imports torch)
 
 if IS_XDIST_WORKER:
     torch.set_num_threads(1)

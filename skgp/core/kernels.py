@@ -8,7 +8,7 @@ function that keeps only what its backward needs. Any gpytorch kernel runs on th
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import gpytorch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
 KernelLike: TypeAlias = "str | GPyTorchBase"
+LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
 
 
 class Profile(NamedTuple):
@@ -282,3 +283,33 @@ def make_kernel(kernel: KernelLike, n_gps: int, n_features: int, lengthscale: fl
                 f"has {n_features} columns: set ard_num_dims={n_features} or choose active_dims"
             )
     return GPyTorchKernel(kernel, n_gps)
+
+
+def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
+    """The kernel of each layer of GPs, from the inputs upwards.
+
+    Parameters
+    ----------
+    kernel : str, gpytorch kernel, or sequence of them
+    n_layers : int
+        Layers of GPs, the top one counted.
+
+    Raises
+    ------
+    ValueError
+        If the sequence has another length, or anything in it is no kernel.
+    """
+    if isinstance(kernel, str | gpytorch.kernels.Kernel):
+        return [kernel] * n_layers
+    if len(kernel) != n_layers:
+        raise ValueError(
+            f"kernel has a length of {len(kernel)} for {n_layers} layers of GPs: give one for each "
+            "layer, from the inputs upwards, or one for all"
+        )
+    for of_layer in kernel:
+        if not isinstance(of_layer, gpytorch.kernels.Kernel) and of_layer not in [*PROFILES]:
+            raise ValueError(
+                f"kernel has the entry {of_layer!r}, which is neither a gpytorch kernel nor one "
+                f"of {', '.join(map(repr, PROFILES))}"
+            )
+    return list(kernel)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,15 @@ _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is don
 
 
 class Optimizer(ABC):
-    """Steps on the parameters of one module."""
+    """Steps on the parameters of one module.
+
+    Attributes
+    ----------
+    remedy : str
+        What a user can do against steps that lead to no finite loss.
+    """
+
+    remedy: ClassVar[str] = "lower learning_rate_init or raise jitter or noise_floor"
 
     @property
     def is_converged(self) -> bool:
@@ -27,6 +35,10 @@ class Optimizer(ABC):
     @abstractmethod
     def step(self, closure: Closure, rate: float) -> float:
         """Take one step of a length relative to the peak; the loss before it."""
+
+    @abstractmethod
+    def shorten(self, factor: float) -> None:
+        """Make all steps from now on shorter by this factor, in every length that they have."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -57,6 +69,9 @@ class Adam(Optimizer):
         loss = closure().item()
         self._adam.step()
         return loss
+
+    def shorten(self, factor: float) -> None:
+        self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
         return self._adam.state_dict()
@@ -101,6 +116,10 @@ class NaturalGradient(Optimizer):
                 posterior.step(self._peak * rate)
         return loss
 
+    def shorten(self, factor: float) -> None:
+        self._peak *= factor
+        self._others.shorten(factor)
+
     def state_dict(self) -> dict[str, Any]:
         return self._others.state_dict()
 
@@ -116,6 +135,8 @@ class LBFGS(Optimizer):
     parameters : list of Parameter
     """
 
+    remedy: ClassVar[str] = "raise jitter or noise_floor"
+
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self._lbfgs = torch.optim.LBFGS(
             parameters,
@@ -124,6 +145,7 @@ class LBFGS(Optimizer):
             history_size=_HISTORY,
             line_search_fn="strong_wolfe",
         )
+        self._peak = 1.0
         self._last = float("inf")
         self._converged = False
 
@@ -132,13 +154,16 @@ class LBFGS(Optimizer):
         return self._converged
 
     def step(self, closure: Closure, rate: float) -> float:
-        self._lbfgs.param_groups[0]["lr"] = rate
+        self._lbfgs.param_groups[0]["lr"] = self._peak * rate
         # Detached, for torch turns what the closure returns into a float.
         before: Tensor = self._lbfgs.step(lambda: closure().detach())
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss
         return loss
+
+    def shorten(self, factor: float) -> None:
+        self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
         return {"lbfgs": self._lbfgs.state_dict(), "last": self._last}

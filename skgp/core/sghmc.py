@@ -1,6 +1,6 @@
 """Stochastic-gradient Hamiltonian Monte Carlo: an optimiser whose steps sample some parameters."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,8 @@ class SGHMC(Optimizer):
         Factor on the variance of the noise. Zero makes it gradient descent with momentum.
     """
 
+    remedy: ClassVar[str] = "lower step_size or learning_rate_init, or raise jitter or noise_floor"
+
     def __init__(
         self,
         parameters: list[nn.Parameter],
@@ -73,6 +75,10 @@ class SGHMC(Optimizer):
         if rate > 0.0:
             self._maximise(closure, rate, generator)
         return loss
+
+    def shorten(self, factor: float) -> None:
+        self._squared_step *= factor**2
+        self._others.shorten(factor)
 
     @torch.no_grad()
     def _sample(self, gradient: Tensor, generator: torch.Generator) -> None:

@@ -19,6 +19,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
+_DIVERGED = 1e9  # times the first loss is as good as infinite
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
@@ -134,8 +135,8 @@ class Trainer(Generic[ModuleT]):
         self.n_batches = max(1, round(len(data) / plan.batch_size))
         self.parameters = [p for p in candidate.module.parameters() if p.requires_grad]
         self.optimizer = candidate.optimizer
-        self.step_scale = 1.0
         self.epochs_done = 0
+        self._ceiling = math.inf
         self._good = self._proven = self.state()
 
     def state(self) -> dict[str, Any]:
@@ -172,7 +173,7 @@ class Trainer(Generic[ModuleT]):
                 failure = error
                 self._good = self._proven
                 self.rollback()
-                self.step_scale *= _HEALED_STEP
+                self.optimizer.shorten(_HEALED_STEP)
             else:
                 self.epochs_done += 1
                 self._good = self.state()
@@ -180,14 +181,14 @@ class Trainer(Generic[ModuleT]):
         raise NonFiniteLossError(
             f"training diverged in epoch {self.epochs_done + 1} and did not recover with smaller "
             f"steps ({failure}); keep normalize_X=True and normalize_y=True, "
-            "lower learning_rate_init or raise jitter or noise_floor"
+            f"{self.optimizer.remedy}"
         ) from failure
 
     def _run(self) -> float:
         total = 0.0
         for i, rows in enumerate(self._batches()):
             progress = (self.epochs_done + i / self.n_batches) / self.plan.max_iter
-            rate = self.plan.schedule(min(progress, 1.0)) * self.step_scale
+            rate = self.plan.schedule(min(progress, 1.0))
             closure = partial(self._gradients, self.data.batch(rows))
             total += self.optimizer.step(closure, rate) * len(rows)
         return total / len(self.data)
@@ -201,8 +202,10 @@ class Trainer(Generic[ModuleT]):
         norm = torch.nn.utils.get_total_norm(
             [p.grad for p in self.parameters if p.grad is not None]
         )
-        if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
+        if not bool(torch.isfinite(norm) & (loss < self._ceiling)):
             raise NonFiniteLossError(f"loss {loss.item()}, gradient norm {norm.item()}")
+        if self._ceiling == math.inf:
+            self._ceiling = _DIVERGED * (1.0 + abs(loss.item()))
         self._proven = self._good  # its loss has been seen to be finite
         return loss
 

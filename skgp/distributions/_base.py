@@ -11,7 +11,7 @@ import numpy.typing as npt
 from skgp.distributions._typing import IntArray, LabelArray, RandomState
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd  # type: ignore[import-untyped]  # has no types
 
 AnyDistribution = TypeVar("AnyDistribution", bound="Distribution")
 

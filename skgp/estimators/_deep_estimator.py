@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 
 from skgp.core.initialisation import start_slope
-from skgp.core.kernels import Kernel
+from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
 from skgp.core.layers import Layer, SparseGP
 from skgp.core.nodes import NodeRule
 from skgp.core.stack import FEEDFORWARD, Connection, GPStack
@@ -34,6 +34,7 @@ class DeepEstimator(StackEstimator):
     """Abstract base: a family adds its objective and its nodes."""
 
     # Parameters that every family stores in its constructor.
+    kernel: LayerKernels
     n_layers: int
     width: int
     hidden_mean: str
@@ -44,6 +45,7 @@ class DeepEstimator(StackEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackEstimator._parameter_constraints,
+        "kernel": [*StackEstimator._parameter_constraints["kernel"], list, tuple],
         "width": [Interval(Integral, 1, None, closed="left")],
         "covariance": [StrOptions({"full", "diagonal"})],
         "hidden_mean": [StrOptions({"linear", "identity", "concatenate"})],
@@ -111,6 +113,9 @@ class DeepEstimator(StackEstimator):
                 f"the name of a kernel{below}"
             ) from error
 
+    def _layer_kernel(self, number: int) -> KernelLike:
+        return layer_kernels(self.kernel, self.n_layers)[number - 1]
+
     def _connections(self) -> list[Connection]:
         """What each layer sees, from the inputs upwards."""
         n_above = self.n_layers - 1  # layers that have another one below them
@@ -121,6 +126,7 @@ class DeepEstimator(StackEstimator):
 
     def _validate_params(self) -> None:
         super()._validate_params()
+        layer_kernels(self.kernel, self.n_layers)  # for its errors
         if self.hidden_mean == "concatenate" and self.topology != "feedforward":
             raise ValueError(
                 f"topology={self.topology!r} says what linear means see, and "

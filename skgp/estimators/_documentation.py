@@ -13,6 +13,13 @@ SHARED: Final[dict[str, str]] = {
             A name gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its
             priors, for each latent function; it sees standardised inputs if `normalize_X`.
         """,
+    "layer_kernels": """\
+        kernel : {"rbf", "matern12", "matern32", "matern52"}, gpytorch kernel, or list of them, \
+default="matern52"
+            One for all layers of GPs, or a list of one for each, from the inputs upwards. A name
+            gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its priors, for
+            each function; it sees standardised inputs if `normalize_X`.
+        """,
     "n_latents": """\
         n_latents : int, optional
             Number W of latent functions of a two-dimensional y, which the linear model of

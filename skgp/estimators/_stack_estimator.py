@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.initialisation import start_hyperparameters, start_posterior
-from skgp.core.kernels import Kernel, make_kernel
+from skgp.core.kernels import Kernel, KernelLike, make_kernel
 from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.nodes import NodeRule, Trivial
 from skgp.core.objectives import Batch, Objective, loss
@@ -109,7 +109,12 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
         """Kernel of n_gps GPs over features (n, F), for the layer of this number from below."""
-        return make_kernel(self.kernel, n_gps, features.shape[1], setup.lengthscale(features))
+        parts = n_gps, features.shape[1], setup.lengthscale(features)
+        return make_kernel(self._layer_kernel(number), *parts)
+
+    def _layer_kernel(self, number: int) -> KernelLike:
+        """What the user passed as kernel of the layer of this number from below."""
+        return self.kernel
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
         """The top layer with its initial inducing inputs among the features (n, F)."""

@@ -25,6 +25,7 @@ from skgp.estimators._validation import Rows, split_rows
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
+_CHUNK_CELLS = 2**17  # rows times components: a cell of a deep model takes up to some 5 kB
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
 
 
@@ -135,7 +136,8 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         def validate(model: Model) -> float:
             assert validation_table is not None
             model.eval()  # batch norms by their running statistics
-            score = model.conditioned(table).mean_log_density(validation_table, _CHUNK)
+            size = _chunk_rows(model.log_weights)
+            score = model.conditioned(table).mean_log_density(validation_table, size)
             model.train()
             return score
 
@@ -269,10 +271,16 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         model = self._fitted_model()
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         like, parts = model.log_weights, []
-        for start in range(0, len(X), _CHUNK):
-            x = scale_inputs(X[start : start + _CHUNK], model.x_scale)
+        size = _chunk_rows(like)
+        for start in range(0, len(X), size):
+            x = scale_inputs(X[start : start + size], model.x_scale)
             parts.append(function(torch.from_numpy(x).to(like)))
         return parts
+
+
+def _chunk_rows(log_weights: torch.Tensor) -> int:
+    """Rows per prediction step, for the log-weights (Q,) of the components."""
+    return max(1, min(_CHUNK, _CHUNK_CELLS // len(log_weights)))
 
 
 def draw_seed(rng: np.random.RandomState) -> int:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import Interval
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.core.objectives import Objective, gamma_robust
 from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
@@ -29,7 +29,7 @@ class DGPRegressor(SampledEstimator, DeepRegressor):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is SVGPRegressor.
     width : int, default=3
@@ -98,7 +98,7 @@ class DGPRegressor(SampledEstimator, DeepRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_samples: int = 10,

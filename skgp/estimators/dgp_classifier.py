@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._sampled_estimator import SampledEstimator
@@ -25,7 +25,7 @@ class DGPClassifier(SampledEstimator, StackClassifier):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is SVGPClassifier.
     width : int, default=3
@@ -86,7 +86,7 @@ class DGPClassifier(SampledEstimator, StackClassifier):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_samples: int = 10,

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar, Literal
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._sigma_point_estimator import SigmaPointEstimator
@@ -27,7 +27,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted.
     width : int, default=3
@@ -92,7 +92,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_sites: int = 10,

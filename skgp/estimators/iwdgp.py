@@ -10,7 +10,7 @@ from torch import Tensor
 from skgp.core.features import FeatureExtractor
 from skgp.core.importance import latent_loss
 from skgp.core.initialisation import principal_directions, start_covariates
-from skgp.core.kernels import Kernel, KernelLike
+from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.layers import SparseGP, SparseLayer
 from skgp.core.likelihoods import Gaussian, Targets
@@ -62,7 +62,7 @@ class IWDGPRegressor(SparseRegressor):
         Layers from the inputs to the output, joined by hyphens: "GP", and "LV" for latent
         covariates, which are concatenated to what the layer below gives. The last is "GP". "GP" is
         SVGPRegressor; without "LV" it is a deep GP.
-    $kernel
+    $layer_kernels
     latent_dim : int, default=1
         Covariates of each "LV".
     width : int, default=5
@@ -132,6 +132,7 @@ class IWDGPRegressor(SparseRegressor):
     """
 
     # Parameters that the constructor stores.
+    kernel: LayerKernels
     architecture: str
     latent_dim: int
     width: int
@@ -149,6 +150,7 @@ class IWDGPRegressor(SparseRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SparseRegressor._parameter_constraints,
+        "kernel": [*SparseRegressor._parameter_constraints["kernel"], list, tuple],
         "architecture": [str],
         "beta_reg": [*SparseRegressor._parameter_constraints["beta_reg"], StrOptions({"auto"})],
         "latent_dim": [Interval(Integral, 1, None, closed="left")],
@@ -165,7 +167,7 @@ class IWDGPRegressor(SparseRegressor):
         self,
         *,
         architecture: str = "LV-GP-GP",
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         latent_dim: int = 1,
         width: int = 5,
         inference: Literal["iwvi", "vi"] = "iwvi",
@@ -342,6 +344,10 @@ class IWDGPRegressor(SparseRegressor):
                 "among them: leave out ard_num_dims or use the name of a kernel"
             ) from error
 
+    def _layer_kernel(self, number: int) -> KernelLike:
+        parts = self._parts()
+        return layer_kernels(self.kernel, parts.count("GP"))[parts[:number].count("GP") - 1]
+
     def _models(self, table: Table, rng: Any) -> list[Model]:
         models = super()._models(table, rng)
         for module in models[0].modules():
@@ -372,6 +378,7 @@ class IWDGPRegressor(SparseRegressor):
                 f"architecture={self.architecture!r} must join layers 'GP' and 'LV' (latent "
                 "covariates) by hyphens and end in 'GP', as 'LV-GP-GP' does"
             )
+        layer_kernels(self.kernel, parts.count("GP"))  # for its errors
 
     def _squeeze(self, values: Array) -> Array:
         # A hidden layer has one kernel and one set of inducing inputs for all its functions.

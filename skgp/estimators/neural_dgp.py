@@ -7,7 +7,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.core.mixing import Mixing, NormalMixing
 from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
@@ -37,7 +37,7 @@ class NeuralDGPRegressor(NeuralRegressor, DeepRegressor):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is NeuralMOGPRegressor.
     width : int, default=3
@@ -94,7 +94,7 @@ class NeuralDGPRegressor(NeuralRegressor, DeepRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_latents: int | None = None,

@@ -68,6 +68,11 @@ class Case:
         return bool(self.known({"kl_annealing": 0}))
 
     @property
+    def mixes_by_inputs(self) -> bool:
+        """Whether the mixing matrix depends on the inputs."""
+        return issubclass(self.cls, (GPRNRegressor, *MIXED_BY_NETWORKS))
+
+    @property
     def has_units(self) -> bool:
         """Whether activations of the latent functions, whose mean is not zero, make the outputs."""
         return bool(self.known({"activation": ""}))

@@ -105,7 +105,7 @@ def test_an_interruption_inside_a_callback(make: Any, data: Data) -> None:
 
 def test_callbacks_are_torn_down_after_an_error(make: Any, data: Data) -> None:
     watcher = Watcher()
-    watcher.on_fit_task_end = None  # type: ignore[assignment, method-assign]
+    watcher.on_fit_task_end = None  # type: ignore[assignment, method-assign]  # no callback
     with pytest.raises(TypeError):
         make().set_callbacks(watcher).fit(data.X, data.y)
     assert watcher.events[-1] == "teardown"

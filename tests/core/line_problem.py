@@ -58,7 +58,7 @@ def plan(**changes: float | None) -> Plan:
         "n_iter_no_change": None,
         "tol": 1e-4,
     }
-    return Plan(**{**settings, **changes})  # type: ignore[arg-type]
+    return Plan(**{**settings, **changes})  # type: ignore[arg-type]  # mixed types
 
 
 def flat(batches: Sequence[Sequence[int]]) -> list[int]:

@@ -57,7 +57,7 @@ def copy_layer(target: DeepGPLayer, layer: SparseGP) -> None:
 
 
 def make_layer(kind: type[DeepGPLayer], layer: SparseGP, n_sites: int, is_top: bool) -> DeepGPLayer:
-    class Layer(kind):  # type: ignore[misc, valid-type]
+    class Layer(kind):  # type: ignore[misc, valid-type]  # base is a variable
         def __init__(self) -> None:
             n_gps, n_inducing, n_inputs = layer.Z.shape
             batch = torch.Size([] if is_top else [n_gps])

@@ -159,3 +159,21 @@ def test_a_batch_norm_in_training_refuses_a_single_row() -> None:
     plain = factory(4).double()
     check_batch(plain, 1)
     assert start_features(plain, inputs(1)).shape == (1, 2)
+
+
+def test_deep_kernel_starts_near_the_identity() -> None:
+    """x (1 + g(x)) with two tanh layers of 50, unit by unit; other seeds, other weights."""
+    network = make_features("deep-kernel", 4, 3).double()
+    x = inputs(6)
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
+    assert [layer.out_features for layer in layers] == [50, 50, 4]
+    g = x
+    for number, layer in enumerate(layers):
+        g = g @ layer.weight.T + layer.bias
+        g = g if number == 2 else g.tanh()
+    np.testing.assert_allclose(
+        network(x).detach().numpy(), (x * (1.0 + g)).detach().numpy(), rtol=1e-12
+    )
+    assert 1e-3 < g.abs().max().item() < 0.5
+    other = make_features("deep-kernel", 4, 4).double()
+    assert not torch.equal(other(x), network(x))

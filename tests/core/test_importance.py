@@ -36,7 +36,8 @@ def batch_of(rng: np.random.Generator, n_rows: int, n_outputs: int = 1) -> Batch
 
 
 def part_of(batch: Batch, rows: list[int]) -> Batch:
-    targets = Targets(*(None if t is None else t[rows] for t in batch.targets))  # type: ignore[arg-type]
+    y, mask = batch.targets
+    targets = Targets(y[rows], None if mask is None else mask[rows])
     rest = (None if t is None else t[rows] for t in (batch.weight, batch.rows))
     return Batch(batch.x[rows], targets, *rest)
 

@@ -198,7 +198,7 @@ def test_all_covariates_of_a_row_see_one_function(rng: np.random.Generator) -> N
         seen.append(x.detach())
         return hook(Z, x)
 
-    stack.top.kernel.Kuf = spy  # type: ignore[method-assign]
+    stack.top.kernel.Kuf = spy  # type: ignore[method-assign]  # a spy
     stack.draw(
         same, stack.factors(), torch.Generator().manual_seed(0), n_samples=4000, n_importance=2
     )

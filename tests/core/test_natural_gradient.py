@@ -27,6 +27,9 @@ class Nothing(Optimizer):
     def step(self, closure: Closure, rate: float) -> float:
         return closure().item()
 
+    def shorten(self, factor: float) -> None:
+        self.shortened = factor
+
     def state_dict(self) -> dict[str, Any]:
         return {"steps": 7}
 
@@ -152,7 +155,8 @@ def test_a_step_mixes_the_natural_parameters(rng: np.random.Generator, rho: floa
 def test_the_rate_of_the_schedule_scales_the_step(rng: np.random.Generator) -> None:
     posterior = random_natural(rng)
     before = [to_array(p) for p in posterior.parameters()]
-    optimizer = NaturalGradient([posterior], 0.4, 50.0, Nothing())
+    others = Nothing()
+    optimizer = NaturalGradient([posterior], 0.4, 50.0, others)
 
     # Against the second one the precision grows, so that the step is taken.
     gradients = torch.ones(2, 5).double(), -torch.ones(2, 5, 5).double()
@@ -165,9 +169,16 @@ def test_the_rate_of_the_schedule_scales_the_step(rng: np.random.Generator) -> N
     for p, old, gradient in zip(posterior.parameters(), before, gradients, strict=True):
         desired = old - 0.4 * 0.25 * 50.0 * to_array(gradient)
         np.testing.assert_allclose(to_array(p), desired, rtol=1e-12)
+    optimizer.shorten(0.5)  # both its own steps and those of the others
+    posterior.theta.data, posterior.precision.data = (torch.tensor(p) for p in before)
+    assert optimizer.step(closure, 0.25) == 3.0
+    for p, old, gradient in zip(posterior.parameters(), before, gradients, strict=True):
+        desired = old - 0.5 * 0.4 * 0.25 * 50.0 * to_array(gradient)
+        np.testing.assert_allclose(to_array(p), desired, rtol=1e-12)
+    assert others.shortened == 0.5
     assert optimizer.state_dict() == {"steps": 7}
     optimizer.load_state_dict({"steps": 9})
-    assert optimizer._others.loaded == {"steps": 9}  # type: ignore[attr-defined]
+    assert others.loaded == {"steps": 9}
     assert not optimizer.is_converged
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from skgp.core.nodes import Nodes, Sampled, Trivial, trivial
+from skgp.core.nodes import Nodes, Sampled, Trivial, Withheld, trivial
 from skgp.core.objectives import average, log_average_exp
 
 
@@ -178,3 +178,21 @@ def test_stretched_nodes_reach_farther_and_their_weights_make_up_for_it() -> Non
         np.testing.assert_allclose(omega @ xi**order, expected, rtol=0, atol=0.05)
     difference = norm.logpdf(xi[:, 2]) - norm.logpdf(xi[:, 2], scale=2.0) - log_omega
     np.testing.assert_allclose(difference, difference[0], rtol=0, atol=1e-10)
+
+
+# ------------------------------------------------------------------ withheld nodes
+
+
+def test_withheld_nodes_are_for_predictions_alone() -> None:
+    """In training the draws of the other layers are those of the rule; without any it has one."""
+    ours, rule = Withheld(sampled()), sampled()
+    for _ in range(2):
+        nodes, expected = ours(7), rule(7)
+        (hidden,) = nodes.xi
+        np.testing.assert_array_equal(hidden.numpy(), expected.xi[0].numpy())
+        np.testing.assert_array_equal(nodes.log_omega.numpy(), expected.log_omega.numpy())
+    np.testing.assert_array_equal(joined(ours.eval()(7)), joined(rule.eval()(7)))
+    alone = Withheld(Sampled([2], N_SAMPLES, 8, 0))
+    assert alone(7).xi == ()
+    assert alone(7).log_omega.tolist() == [0.0]
+    assert joined(alone.eval()(7)).shape == (8, 1, 2)

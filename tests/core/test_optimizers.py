@@ -78,6 +78,26 @@ def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:
 # ---------------------------------------------------------------------- L-BFGS
 
 
+def test_lbfgs_that_was_shortened_takes_smaller_steps() -> None:
+    """Its first step goes along the gradient, at most as far as the rate times 1 / |gradient|_1."""
+    moved = []
+    for factor in (1.0, 1e-3):
+        parabola = Parabola()
+        optimizer = LBFGS(list(parabola.parameters()))
+        optimizer._lbfgs.param_groups[0]["line_search_fn"] = None
+        optimizer.shorten(factor)
+
+        def closure(parabola: Parabola = parabola) -> Tensor:
+            parabola.zero_grad()
+            value = parabola.loss()
+            value.backward()
+            return value
+
+        optimizer.step(closure, 1.0)
+        moved.append(parabola.w.detach())
+    np.testing.assert_allclose(moved[1], 1e-3 * moved[0], rtol=1e-9)
+
+
 def test_lbfgs_finds_the_minimum_of_a_quadratic_and_stops() -> None:
     """w* = H^-1 b; training ends long before max_iter because the loss no longer changes."""
     parabola = Parabola()

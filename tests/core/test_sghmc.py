@@ -251,3 +251,19 @@ def test_running_means_are_those_of_a_loop(rng: np.random.Generator) -> None:
         last = g
     for name, values in {"mean": mean, "square": square, "noise": noise, "memory": tau}.items():
         np.testing.assert_allclose(to_array(getattr(chain, name)), values, rtol=1e-12)
+
+
+def test_shorter_steps_are_those_of_a_sampler_that_starts_with_them() -> None:
+    def run(step_size: float, rate: float, factor: float | None) -> Any:
+        v, other = (nn.Parameter(torch.zeros(3, dtype=torch.float64)) for _ in range(2))
+        chain = Chain(v.detach(), 2, 1, seed=0)
+        options = {"step_size": step_size, "friction": ALPHA, "n_burn_in": 2}
+        sampler = SGHMC([v], chain, Adam([other], rate), 1.0, **options)
+        if factor is not None:
+            sampler.shorten(factor)
+        for _ in range(5):
+            sampler.step(closure_of(lambda: (v + other - 1.0).cosh().sum(), [v, other]), 1.0)
+        return np.concatenate([to_array(v), to_array(other)])
+
+    np.testing.assert_allclose(run(0.3, 0.1, 0.5), run(0.15, 0.05, None), rtol=1e-12)
+    assert (run(0.3, 0.1, 0.5) != run(0.3, 0.1, None)).all()

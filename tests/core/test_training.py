@@ -194,7 +194,7 @@ def test_rollback_restores_the_moments_of_the_optimiser_too() -> None:
     healthy = Trainer(line(), Rows(8), plan(schedule=constant), generator())
     for epoch in range(5):
         if epoch == 2:
-            healthy.step_scale = 0.3
+            healthy.optimizer.shorten(0.3)
             torch.randperm(8, generator=healthy.generator)  # the order of the failed attempt
         sick.epoch()
         healthy.epoch()
@@ -229,7 +229,7 @@ def test_a_state_whose_loss_is_not_finite_is_no_state_to_go_back_to(n: int) -> N
     trainer = Trainer(problem(module, loss, 0.8), Rows(n), plan(schedule=constant), generator())
     curve = [trainer.epoch() for _ in range(12)]
     assert np.all(np.isfinite(curve))
-    assert trainer.step_scale < 1.0
+    assert trainer.optimizer._peak < 0.8
     assert module.w[0].item() > 0.0
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from skgp import SVGPRegressor
 from skgp.estimators.baselines import SGHMCDGPRegressor
+from skgp.exceptions import NonFiniteLossError
 
 Table = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -40,3 +41,13 @@ def test_one_layer_agrees_with_the_normal_posterior(table: Table) -> None:
     ours, theirs = chain.predict_dist(X_new), normal.predict_dist(X_new)
     assert np.abs(ours.mean() - theirs.mean()).max() < 0.5 * theirs.std().min()
     np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0.25)
+
+
+def test_too_long_steps_are_shortened_or_named(table: Table) -> None:
+    """A loss that is as good as infinite is no loss to go on from, though it is finite."""
+    X, y = table
+    params = {"n_layers": 2, "n_inducing": 8, "n_burn_in": 2, "max_iter": 40, "random_state": 0}
+    curve = SGHMCDGPRegressor(step_size=30.0, **params).fit(X, y).loss_curve_
+    assert 1e3 < np.max(curve) < 1e9 * (1.0 + abs(curve[0]))  # without shorter steps 1e142
+    with pytest.raises(NonFiniteLossError, match="lower step_size or learning_rate_init"):
+        SGHMCDGPRegressor(step_size=1e100, **params).fit(X, y)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from sklearn.utils._param_validation import Interval
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels import LayerKernels
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import NodeRule, Sampled
 from skgp.core.objectives import MAP, Objective
@@ -50,7 +50,7 @@ class SGHMCDGPRegressor(DeepRegressor):
 
     Parameters
     ----------
-    $kernel
+    $layer_kernels
     n_layers : int, default=2
         Layers of GPs, the top one counted.
     width : int, default=3
@@ -159,7 +159,7 @@ class SGHMCDGPRegressor(DeepRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
+        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
         n_samples: int = 5,

@@ -1,0 +1,109 @@
+"""Regressors with a readout: sizes and starts, missing outputs, the means of predictions."""
+
+import numpy as np
+import pytest
+import torch
+from oracles.models import to_array
+
+from skgp import (
+    GPRNRegressor,
+    MOGPRegressor,
+    NeuralDGPRegressor,
+    NeuralMOGPRegressor,
+    NeuralSBGPRNRegressor,
+    SBGPRNRegressor,
+)
+from skgp.core.nodes import Sampled, trivial
+from skgp.core.units import NeuralUnits
+
+SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0, "n_prediction_samples": 8}
+PLAIN = [MOGPRegressor, GPRNRegressor, SBGPRNRegressor]
+NEURAL = [NeuralMOGPRegressor, NeuralSBGPRNRegressor, NeuralDGPRegressor]
+
+
+@pytest.fixture
+def table(rng):
+    X = rng.uniform(-1.0, 1.0, (50, 2))
+    f = np.sin(3.0 * X[:, :1])
+    Y = np.hstack([f, f**2, 2.0 - f, X[:, 1:] + f, X[:, 1:]])
+    return X, Y + 0.05 * rng.standard_normal((50, 5))
+
+
+@pytest.mark.parametrize("cls", PLAIN + NEURAL)
+def test_half_as_many_latent_functions_as_outputs(table, cls):
+    stack = cls(**SMALL).fit(*table).stack_
+    assert len(stack.top.kernel.variance) == stack.readout.units.n_latents == 3
+    fewer = cls(**SMALL, n_latents=2).fit(*table).stack_
+    assert len(fewer.top.kernel.variance) == 2
+
+
+@pytest.mark.parametrize(("cls", "n_hidden"), list(zip(NEURAL, (10, 5, 10), strict=True)))
+def test_number_of_hidden_units(table, cls, n_hidden):
+    units = cls(**SMALL).fit(*table).stack_.readout.units
+    assert isinstance(units, NeuralUnits)
+    assert len(units.weight) == n_hidden
+    assert len(cls(**SMALL, n_hidden=4).fit(*table).stack_.readout.units.weight) == 4
+
+
+@pytest.mark.parametrize("cls", PLAIN + NEURAL)
+def test_only_plain_latent_functions_have_a_prior_mean(table, cls):
+    mean = cls(**SMALL).fit(*table).stack_.top.mean
+    assert mean.requires_grad == (cls in PLAIN)
+    assert bool((mean != 0.0).all()) == (cls in PLAIN)
+
+
+def test_entries_of_the_mixing_matrix_share_one_kernel(table):
+    stack = GPRNRegressor(**SMALL).fit(*table).stack_
+    latents, entries = stack.layers
+    assert latents.kernel.lengthscale.shape == (3, 2)
+    assert entries.kernel.lengthscale.shape == (1, 2)
+    assert entries.Z.shape == (1, 8, 2)
+    assert entries.mean.shape == (15,)
+
+
+@pytest.mark.parametrize("cls", PLAIN + NEURAL)
+@pytest.mark.parametrize("inference", ["sampling", "analytic"])
+def test_draws_of_a_training_step(table, cls, inference):
+    """Only what is not integrated out is drawn: hidden layers always, units if sampled."""
+    model = cls(**SMALL, inference=inference, n_samples=6).fit(*table).model_
+    nodes = model.nodes.train()(7)
+    n_hidden = int(cls is NeuralDGPRegressor)
+    assert len(nodes.xi) == n_hidden + (inference == "sampling")
+    assert all(len(xi) == 6 for xi in nodes.xi)
+    assert len(model.nodes.eval()(7).xi) == n_hidden + 1
+
+
+@pytest.mark.parametrize("cls", [MOGPRegressor, NeuralMOGPRegressor, NeuralSBGPRNRegressor])
+def test_predictions_have_the_analytic_mean(table, cls):
+    X, Y = table
+    model = cls(**SMALL).fit(X, Y)
+    x = torch.from_numpy((X - model.model_.x_scale.offset) / model.model_.x_scale.unit)
+    with torch.no_grad():
+        moments = model.stack_(x, trivial(x), model.stack_.factors())
+    mean = to_array(moments.f_mean[0]) * model.model_.y_scale.unit + model.model_.y_scale.offset
+    np.testing.assert_allclose(model.predict(X), mean, rtol=1e-9)
+    assert model.predict_dist(X).components().mean.shape[1] == 8
+
+
+@pytest.mark.parametrize("cls", PLAIN + NEURAL)
+def test_plain_start_is_a_principal_component_model(table, cls):
+    """Without a step worth the name most of the outputs is explained, of units a little less."""
+    X, Y = table
+    model = cls(**{**SMALL, "n_inducing": 30, "max_iter": 1}, learning_rate_init=1e-9)
+    assert model.fit(X, Y).score(X, Y) > (0.9 if cls in PLAIN else 0.4)
+
+
+def test_annealing_lasts_for_its_epochs(table):
+    """Three batches an epoch; the step of the model counts on over a second fit."""
+    X, Y = table
+    model = NeuralMOGPRegressor(**SMALL, kl_annealing=2, batch_size=17, warm_start=True)
+    assert model.fit(X, Y).stack_.n_annealing == int(model.stack_.step) == 6
+    assert int(model.fit(X, Y).stack_.step) == 6
+    assert NeuralMOGPRegressor(**SMALL).fit(X, Y).stack_.n_annealing == 0
+
+
+def test_prediction_nodes_are_one_sequence_over_layers_and_units(table):
+    model = NeuralDGPRegressor(**SMALL, width=2, inference="analytic").fit(*table).model_
+    rule = model.nodes.rule
+    assert isinstance(rule, Sampled)
+    assert rule.widths == [2, 3 + 10]
