@@ -14,7 +14,7 @@ class Readout(nn.Module):
     | model | units | mixing |
     |---|---|---|
     | MOGP (Eqn 1), top of the DGP (3) | `IdentityUnits` | `NormalMixing` |
-    | GPRN (2) | `IdentityUnits` | `GPMixing` |
+    | GPRN (2) | `NoisyUnits` | `GPMixing` |
     | SBGPRN (4) | `IdentityUnits` | `NetworkMixing` |
     | N-MOGP (5), top of the N-DGP (7) | `NeuralUnits` | `NormalMixing` |
     | N-SBGPRN (6) | `NeuralUnits` | `NetworkMixing` |

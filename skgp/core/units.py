@@ -1,5 +1,6 @@
 """Hidden units of a readout: the latent functions, or activations of their combinations."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
@@ -86,6 +87,40 @@ class IdentityUnits(Units):
 
     def log_prior(self) -> float:
         return 0.0
+
+
+class NoisyUnits(Units):
+    """The latent functions, each with a noise of its own (neural likelihoods, Eqn 2: GPRN).
+
+    Parameters
+    ----------
+    n_latents : int
+    noise_var : float
+        Initial variance of each.
+    """
+
+    def __init__(self, n_latents: int, noise_var: float) -> None:
+        super().__init__()
+        self.n_latents = self.n_noise = n_latents
+        self.log_noise = nn.Parameter(torch.full((n_latents,), math.log(noise_var)))
+
+    def moments(self, latent: Latent) -> UnitMoments:
+        return UnitMoments(latent.f_mean, torch.diag_embed(self._noisy(latent).f_var))
+
+    def mean(self, latent: Latent) -> Tensor:
+        return latent.f_mean
+
+    def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
+        return UnitMoments(_draw(self._noisy(latent), xi), None)
+
+    def kl(self) -> float:
+        return 0.0
+
+    def log_prior(self) -> float:
+        return 0.0
+
+    def _noisy(self, latent: Latent) -> Latent:
+        return latent._replace(v_prior=latent.v_prior + self.log_noise.exp())
 
 
 class NeuralUnits(Units):

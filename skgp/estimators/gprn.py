@@ -1,6 +1,6 @@
 """Gaussian process regression networks."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor
@@ -10,11 +10,14 @@ from skgp.core.kernels import KernelLike
 from skgp.core.layers import Layer
 from skgp.core.mixing import GPMixing, Mixing
 from skgp.core.projected import SharedGP
+from skgp.core.units import NoisyUnits, Units
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._readout_regressor import MIXING_VAR, ReadoutRegressor
 from skgp.estimators._setup import Setup
+
+_LATENT_NOISE: Final = 1e-3  # where the noise variances of the latent functions start
 
 
 @documented(
@@ -27,10 +30,11 @@ class GPRNRegressor(ReadoutRegressor):
     """Gaussian process regression network (GPRN; Wilson, Knowles and Ghahramani 2012).
 
     P outputs mix L latent GPs, y = M(x) f(x) + e, and all P L entries of M(x) are GPs (neural
-    likelihoods paper, Eqn 2). The latent functions have a kernel each; the entries of M share one
-    kernel and its inducing inputs, so one Cholesky factor serves them all. The fit maximises the
-    evidence lower bound; missing outputs are left out of it. A prediction is a mixture of normals
-    at `n_prediction_samples` fixed nodes of the latent functions, with M integrated out.
+    likelihoods paper, Eqn 2). The latent functions have a kernel and a noise variance each;
+    the entries of M share one kernel and its inducing inputs, so one Cholesky factor serves them
+    all. The fit maximises the evidence lower bound; missing outputs are left out of it. A prediction
+    is a mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, with M
+    integrated out.
 
 
     Parameters
@@ -110,6 +114,9 @@ class GPRNRegressor(ReadoutRegressor):
 
     def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
         return GPMixing(*start.shape)
+
+    def _units(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
+        return NoisyUnits(latent.shape[1], _LATENT_NOISE), mixing
 
     def _mixing_layer(self, setup: Setup, x: Tensor, start: Tensor) -> Layer:
         kernel = self._make_kernel(setup, x, 1, 1)

@@ -1,4 +1,7 @@
-"""Every test that asks for `case` or `make` runs over all registered regressors."""
+"""Every test that asks for `case` or `make` runs over the regressors that its module names `CASES`.
+
+Over all of them, if it names none; over some of these, if it has a decorator `for_...`.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,13 +10,22 @@ import pytest
 from contract_cases import REGRESSORS, Case, Data, make_data
 
 
-@pytest.fixture(scope="session", params=REGRESSORS, ids=lambda case: case.name)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    cases = getattr(metafunc.module, "CASES", REGRESSORS)
+    for mark in metafunc.definition.iter_markers("only"):
+        cases = [case for case in cases if case in mark.args[0]]
+    names = [case.name for case in cases]
+    metafunc.parametrize("case", cases, ids=names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
 
-# Not of the session's scope: one kept from a file with a `case` of its own would be another case's.
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def make(case: Case) -> Callable[..., Any]:
     """Maker of new, unfitted instances; keyword arguments replace parameters."""
     return case.make

@@ -223,14 +223,18 @@ MINIBATCH_REGRESSORS = (
 REGRESSORS = MINIBATCH_REGRESSORS + COLLAPSED_REGRESSORS
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
+# One of each base class that trains in its own way, for what happens before and after training.
+REPRESENTATIVES = tuple(
+    case
+    for case in REGRESSORS
+    if case.name
+    in {"svgp-full", "dspp-qr3", "iwdgp", "neural-mogp", "sghmc", "cvae", "mcdropout", "fitc"}
+)
 
 
-def _only(cases: tuple[Case, ...]) -> Any:
-    names = [case.name for case in cases]
-    return pytest.mark.parametrize("case", cases, ids=names, indirect=True, scope="session")
-
-
-# Decorators of tests about some of the estimators: their `case` is one of these alone.
+# Decorators of tests about some of the estimators: of the module's cases, these alone.
+_only = pytest.mark.only
+for_representatives = _only(REPRESENTATIVES)
 for_gps = _only(GP_REGRESSORS)
 # A latent function is an output, or the outputs are linear combinations of latent functions.
 for_latents = _only(tuple(case for case in GP_REGRESSORS if case not in READOUT_REGRESSORS))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from contract_cases import Case, Data
+from contract_cases import REPRESENTATIVES, Case, Data
 from sklearn.callback import FitCallback, ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
@@ -13,6 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp.exceptions import InterruptedFitWarning
 from skgp.scoring import crps, neg_crps_scorer
+
+CASES = REPRESENTATIVES
 
 
 class Watcher:

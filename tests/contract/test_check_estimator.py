@@ -4,12 +4,13 @@ import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_cases import REGRESSORS, VARIATIONAL_REGRESSORS, rows_have_draws
+from contract_cases import ONE_PER_CLASS, REGRESSORS, VARIATIONAL_REGRESSORS, Case, rows_have_draws
 from sklearn.base import RegressorMixin, is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -50,11 +51,11 @@ def _expected_failures(estimator: Any) -> dict[str, str]:
     return expected
 
 
-def _applicable_checks() -> Any:
+def _applicable_checks(cases: Sequence[Case]) -> Any:
     # In float64, because one of the checks compares fits that differ in the order of summation to
     # 1e-7.
     mark = parametrize_with_checks(
-        [case.make(dtype="float64") for case in REGRESSORS],
+        [case.make(dtype="float64") for case in cases],
         expected_failed_checks=_expected_failures,
         xfail_strict=True,
     )
@@ -64,12 +65,18 @@ def _applicable_checks() -> Any:
         for value in values
         if _check_name(getattr(value, "values", value)[1]) != ARRAY_API_CHECK
     ]
-    assert len(values) - len(kept) == len(REGRESSORS)
+    assert len(values) - len(kept) == len(cases)
     return pytest.mark.parametrize(names, kept, **mark.kwargs)
 
 
-@_applicable_checks()
+@_applicable_checks(ONE_PER_CLASS)
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow  # all of them together: a hundred seconds
+@_applicable_checks([case for case in REGRESSORS if case not in ONE_PER_CLASS])
+def test_sklearn_checks_of_other_choices(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -77,7 +84,7 @@ def test_array_api_dispatch_changes_nothing_for_numpy_arrays() -> None:
     script = (
         "import numpy as np\n"
         "from sklearn import config_context\n"
-        "from contract_cases import REGRESSORS, make_data\n"
+        "from contract_cases import ONE_PER_CLASS, REGRESSORS, Case, make_data\n"
         "data = make_data()\n"
         "for case in REGRESSORS:\n"
         "    predictions = []\n"

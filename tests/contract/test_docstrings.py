@@ -9,13 +9,9 @@ from contract_cases import ONE_PER_CLASS, Case, Data
 
 from skgp.estimators._documentation import documented
 
+CASES = ONE_PER_CLASS
 SECTION = re.compile(r"^ {4}(\w[\w ]*)\n {4}-+$", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\w[\w, ]*) : (.*)$", re.MULTILINE)
-
-
-@pytest.fixture(params=ONE_PER_CLASS, ids=lambda case: case.name)
-def documented_case(request: pytest.FixtureRequest) -> Case:
-    return request.param
 
 
 def entries(cls: type, section: str) -> dict[str, str]:
@@ -32,8 +28,8 @@ def entries(cls: type, section: str) -> dict[str, str]:
     return found
 
 
-def test_no_placeholder_is_left(documented_case: Case) -> None:
-    doc = documented_case.cls.__doc__
+def test_no_placeholder_is_left(case: Case) -> None:
+    doc = case.cls.__doc__
     assert "$" not in doc
     assert "    max_iter : int" in doc
     # Every shared line stands at the indentation of the class docstring's own lines.
@@ -41,15 +37,15 @@ def test_no_placeholder_is_left(documented_case: Case) -> None:
     assert indents == {4, 8}
 
 
-def test_parameters_are_those_of_the_constructor_in_its_order(documented_case: Case) -> None:
-    parameters = inspect.signature(documented_case.cls).parameters
-    assert list(entries(documented_case.cls, "Parameters")) == list(parameters)
+def test_parameters_are_those_of_the_constructor_in_its_order(case: Case) -> None:
+    parameters = inspect.signature(case.cls).parameters
+    assert list(entries(case.cls, "Parameters")) == list(parameters)
 
 
-def test_defaults_are_those_of_the_signature(documented_case: Case) -> None:
+def test_defaults_are_those_of_the_signature(case: Case) -> None:
     """None is said by "optional", or by a type that names it."""
-    documented_types = entries(documented_case.cls, "Parameters")
-    for name, parameter in inspect.signature(documented_case.cls).parameters.items():
+    documented_types = entries(case.cls, "Parameters")
+    for name, parameter in inspect.signature(case.cls).parameters.items():
         kind = documented_types[name]
         stated = re.search(r"default=(.+)$", kind)
         if stated is not None:
@@ -59,18 +55,18 @@ def test_defaults_are_those_of_the_signature(documented_case: Case) -> None:
             assert kind.endswith("optional") or "None" in kind, name
 
 
-def test_attributes_exist_after_a_fit(documented_case: Case, data: Data) -> None:
+def test_attributes_exist_after_a_fit(case: Case, data: Data) -> None:
     import pandas as pd
 
-    model = documented_case.make(max_iter=2, early_stopping=True)
-    names = set(entries(documented_case.cls, "Attributes"))
+    model = case.make(max_iter=2, early_stopping=True)
+    names = set(entries(case.cls, "Attributes"))
     model.fit(pd.DataFrame(data.X, columns=["a", "b", "c"]), data.y)
     missing = {name for name in names if not hasattr(model, name)}
     assert not missing
     learned = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     properties = {
         name
-        for name, value in inspect.getmembers(documented_case.cls)
+        for name, value in inspect.getmembers(case.cls)
         if name.endswith("_") and not name.startswith("_") and isinstance(value, property)
     }
     assert learned | properties <= names

@@ -39,18 +39,13 @@ CASES = [
 SMALL = {"max_iter": 2, "n_inducing": 8}
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
-def deep(request: pytest.FixtureRequest) -> Case:
-    return request.param
-
-
 def predictions(model: Any, X: Any) -> Any:
     return np.stack(model.predict(X, return_std=True))
 
 
-def test_clones_pickles_and_repeated_fits_are_equal(deep: Case, data: Data) -> None:
+def test_clones_pickles_and_repeated_fits_are_equal(case: Case, data: Data) -> None:
     """Bit for bit, in prediction also row by row: running statistics, not those of the call."""
-    model = deep.make(**SMALL).fit(data.X, data.y)
+    model = case.make(**SMALL).fit(data.X, data.y)
     expected = predictions(model, data.X_new)
     again = clone(model)
     assert again.feature_extractor == model.feature_extractor

@@ -8,15 +8,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from contract_cases import ONE_PER_CLASS, Case, Data, for_minibatches, make_data
+from contract_cases import REPRESENTATIVES, Case, Data, for_minibatches, make_data
 
-
-@pytest.fixture(scope="session", params=ONE_PER_CLASS, ids=lambda case: case.name)
-def case(request: pytest.FixtureRequest) -> Case:
-    """One case of each class: validation does not depend on the choice of model."""
-    return request.param
-
-
+CASES = REPRESENTATIVES
 COLUMNS = ["width", "height", "depth"]
 EPOCHS = 3
 

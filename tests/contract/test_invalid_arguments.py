@@ -13,18 +13,14 @@ from contract_cases import (
     Data,
     for_gps,
     for_minibatches,
+    for_representatives,
     for_stacks,
 )
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+CASES = ONE_PER_CLASS
 N, D = 60, 3
-
-
-@pytest.fixture(scope="session", params=ONE_PER_CLASS, ids=lambda case: case.name)
-def case(request: pytest.FixtureRequest) -> Case:
-    """One case of each class: validation does not depend on the choice of model."""
-    return request.param
 
 
 def _with(array: Any, index: Any, value: float) -> Any:
@@ -120,6 +116,7 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
 }
 
 
+@for_representatives
 @pytest.mark.parametrize(
     ("arguments", "message"), BAD_FIT_ARGUMENTS.values(), ids=BAD_FIT_ARGUMENTS.keys()
 )
@@ -241,6 +238,7 @@ def test_more_latents_than_outputs(make: Any, data: Data, target: str, n_latents
         make(n_latents=n_latents).fit(data.X, getattr(data, target))
 
 
+@for_representatives
 def test_too_few_rows_for_early_stopping(make: Any, data: Data) -> None:
     model = make(early_stopping=True)
     with pytest.raises(ValueError, match=r"validation_fraction=0\.1 leaves no"):
@@ -250,6 +248,7 @@ def test_too_few_rows_for_early_stopping(make: Any, data: Data) -> None:
         model.fit(data.X[:3], data.y[:3])
 
 
+@for_representatives
 def test_an_output_observed_only_among_the_rows_held_out(make: Any, data: Data) -> None:
     """The column cannot be learned if the one row that has it is held out."""
     Y = _with(data.Y, (slice(1, None), 1), np.nan)
@@ -263,6 +262,7 @@ def test_an_output_observed_only_among_the_rows_held_out(make: Any, data: Data) 
     assert refused >= 2
 
 
+@for_representatives
 @pytest.mark.parametrize(
     "method",
     ["predict", "predict_dist", "predict_proba", "sample_y", "predict_interval"],
@@ -294,6 +294,7 @@ def assert_refuses_bad_inputs(predict: Any, data: Data) -> None:
             predict(X)
 
 
+@for_representatives
 def test_arguments_of_predictions_are_checked(make: Any, data: Data) -> None:
     model = make(max_iter=1).fit(data.X, data.y)
     for q in (1.5, -0.1, np.nan, [[0.5]]):

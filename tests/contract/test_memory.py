@@ -18,11 +18,6 @@ from skgp.estimators import _table
 from skgp.estimators._setup import Centres, Setup
 
 
-@pytest.fixture(params=ONE_PER_CLASS, ids=lambda case: case.name)
-def stored(request: pytest.FixtureRequest) -> Case:
-    return request.param
-
-
 @pytest.fixture
 def computed(monkeypatch: Any) -> Counter[str]:
     """How often k-means and scales were computed, not read: spies inside the stored functions."""
@@ -54,18 +49,18 @@ def n_kmeans(case: Case) -> int:
 
 
 def test_a_second_fit_computes_nothing_again(
-    stored: Case, data: Data, tmp_path: Path, computed: Counter[str]
+    case: Case, data: Data, tmp_path: Path, computed: Counter[str]
 ) -> None:
     """Bit for bit the fit without memory, whether results are computed or read."""
     memory = str(tmp_path)
-    plain = stored.make(max_iter=3).fit(data.X, data.y)
-    expected = Counter(kmeans=n_kmeans(stored), scale=2)
+    plain = case.make(max_iter=3).fit(data.X, data.y)
+    expected = Counter(kmeans=n_kmeans(case), scale=2)
     assert computed == expected
     computed.clear()
-    first = stored.make(max_iter=3, memory=memory).fit(data.X, data.y)
+    first = case.make(max_iter=3, memory=memory).fit(data.X, data.y)
     assert computed == expected
     computed.clear()
-    second = stored.make(max_iter=3, memory=memory).fit(data.X, data.y)
+    second = case.make(max_iter=3, memory=memory).fit(data.X, data.y)
     assert not computed
     for model in (first, second):
         assert model.loss_curve_ == plain.loss_curve_
@@ -102,9 +97,9 @@ def test_a_search_over_beta_reg_computes_kmeans_once_per_fold(
     assert computed == {"kmeans": 2 * 2, "scale": 4}
 
 
-def test_a_clone_keeps_it(stored: Case, tmp_path: Path) -> None:
+def test_a_clone_keeps_it(case: Case, tmp_path: Path) -> None:
     for memory in (str(tmp_path), joblib.Memory(tmp_path, verbose=0)):
-        copy = clone(stored.make(memory=memory))
+        copy = clone(case.make(memory=memory))
         assert getattr(copy.memory, "location", copy.memory) == getattr(memory, "location", memory)
 
 
@@ -112,11 +107,11 @@ def test_a_clone_keeps_it(stored: Case, tmp_path: Path) -> None:
 
 
 def test_restarts_compute_each_set_of_inducing_inputs_once(
-    stored: Case, data: Data, computed: Counter[str]
+    case: Case, data: Data, computed: Counter[str]
 ) -> None:
     """Even without a memory."""
-    stored.make(max_iter=1, n_restarts=2).fit(data.X, data.y)
-    assert computed["kmeans"] == n_kmeans(stored)
+    case.make(max_iter=1, n_restarts=2).fit(data.X, data.y)
+    assert computed["kmeans"] == n_kmeans(case)
 
 
 def test_centres_are_computed_once_for_equal_rows() -> None:

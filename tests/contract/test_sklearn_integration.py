@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from contract_cases import for_gps, for_minibatches
+from contract_cases import REPRESENTATIVES, for_gps, for_minibatches
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -21,6 +21,7 @@ from skgp.compose import predict_dist
 from skgp.distributions import NormalMixture
 from skgp.scoring import crps, neg_crps_scorer
 
+CASES = REPRESENTATIVES
 CV = KFold(2)
 
 

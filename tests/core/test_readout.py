@@ -17,7 +17,7 @@ from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
 from skgp.core.objectives import average
 from skgp.core.readout import Readout
-from skgp.core.units import IdentityUnits, NeuralUnits, Units
+from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 
 D, L, H, P, B = 2, 2, 3, 3, 4
 # Model and activation; the plain models have none.
@@ -36,7 +36,8 @@ def make_readout(rng: np.random.Generator, model: str, name: str) -> Readout:
     n_units = H if model.startswith("N-") else L
     mixing: Mixing = NormalMixing(normal(rng, P, n_units), 0.2)
     if model == "GPRN":
-        mixing = GPMixing(P, n_units)
+        units, mixing = NoisyUnits(L, 0.4), GPMixing(P, n_units)
+        units.log_noise.data += torch.arange(L)
     elif model.endswith("SBGPRN"):
         mixing = NetworkMixing(D, (5, 4), normal(rng, P, n_units).float(), 3)
     readout = Readout(units, mixing).double()
@@ -124,7 +125,8 @@ def test_sampled_term_integrates_the_mixing_matrix(
         for b in range(B):
             M, var = readouts.mixing_moments(readout, to_array(x[b]), f_mean[b], f_var[b])
             z = to_array(xi[q, b])
-            f = f_mean[b, :L] + np.sqrt(f_var[b, :L]) * z[:L]
+            m, v = readouts.latent_moments(readout, f_mean[b], f_var[b])
+            f = m + np.sqrt(v) * z[:L]
             h = readouts.unit_draws(readout, name, f[np.newaxis], z[np.newaxis, L:])[0]
             expected = sum(
                 oracle.expected_log_prob(y[b, k].item(), M[k] @ h, 0.0, var[k] @ h**2, noise[k])
@@ -287,6 +289,8 @@ def test_certain_latents_make_both_ways_the_same(
     with torch.no_grad():
         if isinstance(readout.units, NeuralUnits):
             readout.units.bias.log_scale.fill_(-math.inf)
+        if isinstance(readout.units, NoisyUnits):
+            readout.units.log_noise.fill_(-math.inf)
     latent, x = random_latent(rng, 1, readout), normal(rng, B, D)
     latent.v_prior[..., :L] = 0.0
     latent.v_q[..., :L] = 0.0

@@ -30,7 +30,7 @@ from skgp.core.projected import SharedGP
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack
-from skgp.core.units import IdentityUnits, NeuralUnits, Units
+from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 
 D, L, H, P, B = 3, 2, 3, 3, 6
 MODELS = [("MOGP", "erf"), ("GPRN", "erf"), ("SBGPRN", "erf"), ("N-MOGP", "shifted_erf")]
@@ -67,7 +67,7 @@ def make_stack(
     mixing: Mixing = NormalMixing(normal(rng, P, n_units), 0.2)
     mixing_layer = None
     if model == "GPRN":
-        mixing, mixing_layer = GPMixing(P, L), shared_layer(rng, P * L)
+        units, mixing, mixing_layer = NoisyUnits(L, 0.3), GPMixing(P, L), shared_layer(rng, P * L)
     elif model.endswith("SBGPRN"):
         mixing = NetworkMixing(D, (4,), normal(rng, P, n_units).float(), 1)
     layers = GPStack([random_layer(rng, n_gps=L, n_features=D)])

@@ -1,5 +1,6 @@
 """Models of the neural likelihoods paper, row by row: draws of their outputs, and their moments."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import nn
 
 from skgp.core.mixing import GPMixing, NetworkMixing, NormalMixing
 from skgp.core.readout import Readout
-from skgp.core.units import NeuralUnits
+from skgp.core.units import NeuralUnits, NoisyUnits
 
 
 def network(module: nn.Module, x: Any) -> Any:
@@ -36,6 +37,16 @@ def mixing_moments(readout: Readout, x: Any, f: Any, v: Any) -> tuple[Any, Any]:
     return f[n_own:].reshape(mixing.shape), v[n_own:].reshape(mixing.shape)
 
 
+def latent_moments(readout: Readout, f: Any, v: Any) -> tuple[Any, Any]:
+    """Means and variances (L,) of the functions below the units, among all that go in."""
+    units = readout.units
+    noise = [0.0] * units.n_latents
+    if isinstance(units, NoisyUnits):
+        noise = [math.exp(log_noise) for log_noise in units.log_noise.tolist()]
+    own = range(units.n_latents)
+    return np.array([f[i] for i in own]), np.array([v[i] + noise[i] for i in own])
+
+
 def unit_draws(readout: Readout, name: str, f: Any, xi: Any) -> Any:
     """Units (N, H) for latent draws f (N, L) and standard normals xi (N, H) of the biases."""
     if not isinstance(readout.units, NeuralUnits):
@@ -49,9 +60,9 @@ def output_draws(
     readout: Readout, name: str, x: Any, f: Any, v: Any, n: int, rng: np.random.Generator
 ) -> Any:
     """Draws (n, P) of Phi at one row, with every part of the model drawn."""
-    own = slice(readout.units.n_latents)
     mean, var = mixing_moments(readout, x, f, v)
-    latents = f[own] + np.sqrt(v[own]) * rng.standard_normal((n, len(f[own])))
+    m, s2 = latent_moments(readout, f, v)
+    latents = m + np.sqrt(s2) * rng.standard_normal((n, len(m)))
     h = unit_draws(readout, name, latents, rng.standard_normal((n, mean.shape[1])))
     outputs = [
         sum(
@@ -67,8 +78,8 @@ def output_moments(readout: Readout, name: str, x: Any, f: Any, v: Any) -> tuple
     """Mean and variance (P,) of Phi at one row by Eqns 12 and 13, with quadrature for the units."""
     M, var = mixing_moments(readout, x, f, v)
     n_outputs, n_units = M.shape
-    own = slice(readout.units.n_latents)
-    m_h, v_h = f[own], np.diag(v[own])
+    m_h, v_h = latent_moments(readout, f, v)
+    v_h = np.diag(v_h)
     if isinstance(readout.units, NeuralUnits):
         g, W = activations.FUNCTIONS[name], to_array(readout.units.weight)
         bias, scale = (to_array(part)[0] for part in readout.units.bias.moments())
