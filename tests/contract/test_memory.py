@@ -17,6 +17,8 @@ from skgp import PPGPRRegressor
 from skgp.estimators import _table
 from skgp.estimators._setup import Centres, Setup
 
+CASES = ONE_PER_CLASS
+
 
 @pytest.fixture
 def computed(monkeypatch: Any) -> Counter[str]:
