@@ -26,6 +26,9 @@ from skgp.estimators._stack_estimator import Hidden, Outputs
 from skgp.estimators._stack_regressor import StackRegressor, principal_mixing
 
 MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
+# Of the variance of an output, where noise starts, or above: a mixing matrix that varies with the
+# inputs explains nothing with certainty, and without noise it would turn the latent functions off.
+_LEAST_NOISE: Final = 0.01
 MIXING_SIZES: Final = (50, 50)  # of the network M(x); neural likelihoods paper, section 7.2
 
 
@@ -81,7 +84,7 @@ class ReadoutRegressor(StackRegressor):
         square = principal.square()
         return Outputs(
             latent.mT,
-            lambda noise_var: likelihood.start(noise_var @ square + rest),
+            lambda noise_var: likelihood.start((noise_var @ square + rest).clamp_min(_LEAST_NOISE)),
             lambda layers, x, nodes: GPModel(stack(layers, x), likelihood, nodes),
         )
 

@@ -32,9 +32,9 @@ class GPRNRegressor(ReadoutRegressor):
     P outputs mix L latent GPs, y = M(x) f(x) + e, and all P L entries of M(x) are GPs (neural
     likelihoods paper, Eqn 2). The latent functions have a kernel and a noise variance each;
     the entries of M share one kernel and its inducing inputs, so one Cholesky factor serves them
-    all. The fit maximises the evidence lower bound; missing outputs are left out of it. A prediction
-    is a mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, with M
-    integrated out.
+    all. The fit maximises the evidence lower bound; missing outputs are left out of it. A
+    prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent
+    functions, with M integrated out.
 
 
     Parameters

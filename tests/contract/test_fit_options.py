@@ -330,9 +330,10 @@ def test_kernels_of_gpytorch(case: Case, data: Data, make_kernel: Any) -> None:
             make(kernel=kernel).fit(data.X, data.y)
         return
     before = {name: value.clone() for name, value in kernel.state_dict().items()}
-    model = make(kernel=kernel).fit(data.X, data.y)
     # Periodic hidden functions learn slowly, and mixing networks and units have more to learn.
-    least = 0.0 if case.has_readout else 0.1 if case.is_deep else 0.3
+    model = make(kernel=kernel, **({"max_iter": 60} if case.has_readout else {}))
+    model.fit(data.X, data.y)
+    least = 0.05 if case.has_readout else 0.1 if case.is_deep else 0.3
     assert model.score(data.X_new, data.y_new) > least
     assert (model.predict_dist(data.X_new).std() > 0.0).all()
     assert model.kernel is kernel

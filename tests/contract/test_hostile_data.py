@@ -133,8 +133,8 @@ def test_a_constant_output_beside_another(case: Case, data: Data) -> None:
     assert (std[:, 1] < 7.0).all()
     alone = make().fit(data.X, data.y)
     assert model.score(data.X_new, np.column_stack([data.y_new, mean[:, 1]])) > 0.5
-    # A mixing matrix that varies first has to learn that the weights of a constant do not.
-    tolerance = (2.0 if case.mixes_by_inputs else 0.5) * data.y.std()
+    # Two outputs have other random units than one.
+    tolerance = (0.7 if case.has_units else 0.5) * data.y.std()
     np.testing.assert_allclose(mean[:, 0], alone.predict(data.X_new), atol=tolerance)
 
 

@@ -209,9 +209,11 @@ def test_a_single_column_may_have_missing_entries(make: Any, data: Data) -> None
 
 
 def test_the_order_of_columns_does_not_matter_much(case: Case, data: Data) -> None:
-    forward = case.make().fit(data.X, data.Y).predict(data.X_new)
-    backward = case.make().fit(data.X, data.Y[:, ::-1]).predict(data.X_new)[:, ::-1]
-    tolerance = 0.5 if case.has_units else 0.2  # random weights meet other columns
+    # Where random weights meet other columns, equal functions take longer to find.
+    model = case.make(**({"max_iter": 60} if case.has_units else {}))
+    forward = model.fit(data.X, data.Y).predict(data.X_new)
+    backward = model.fit(data.X, data.Y[:, ::-1]).predict(data.X_new)[:, ::-1]
+    tolerance = 0.3 if case.has_units else 0.2
     assert (np.abs(forward - backward) < tolerance * data.Y.std(axis=0)).all()
 
 
