@@ -18,7 +18,7 @@ from skgp.estimators._setup import Setup
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     least_steps="1,000",
     inference="analytic",
-    n_samples="32",
+    n_samples="8",
 )
 class MOGPEmbedding(Embedding):
     """Embedding of a table by a multi-output GP with latent inputs (MOGP).
@@ -78,7 +78,7 @@ class MOGPEmbedding(Embedding):
         kernel: KernelLike = "rbf",
         n_latents: int | None = None,
         inference: Literal["sampling", "analytic"] = "analytic",
-        n_samples: int = 32,
+        n_samples: int = 8,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
         n_inducing: int = 100,
@@ -109,7 +109,7 @@ class MOGPEmbedding(Embedding):
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     least_steps="1,000",
     inference="sampling",
-    n_samples="32",
+    n_samples="8",
     hidden_rule="2 P",
     activation="leaky_relu",
 )
@@ -168,7 +168,7 @@ class NeuralMOGPEmbedding(NeuralEmbedding):
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
-        n_samples: int = 32,
+        n_samples: int = 8,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
         n_inducing: int = 100,

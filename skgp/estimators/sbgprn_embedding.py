@@ -18,7 +18,7 @@ from skgp.estimators._setup import Setup
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     least_steps="1,000",
     inference="sampling",
-    n_samples="32",
+    n_samples="8",
     hidden_rule="P",
     activation="leaky_relu",
 )
@@ -77,7 +77,7 @@ class NeuralSBGPRNEmbedding(NeuralEmbedding):
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
-        n_samples: int = 32,
+        n_samples: int = 8,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
         n_inducing: int = 100,
