@@ -198,3 +198,16 @@ def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
     centred = x - weight @ x / weight.sum()
     scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
     return torch.linalg.eigh(scatter).eigenvectors.flip(-1)
+
+
+def principal_scores(x: Tensor, n_scores: int) -> Tensor:
+    """The leading principal components (n, C) of x (n, D), each with unit variance.
+
+    Columns for which x has no further direction that varies are zero.
+    """
+    weight = torch.ones(len(x), dtype=x.dtype)
+    scores = (x - x.mean(0)) @ principal_directions(x, weight)[:, :n_scores]
+    deviations = scores.square().mean(0).sqrt()
+    least = torch.finfo(x.dtype).eps ** 0.5 * x.abs().max()
+    scores = torch.where(deviations > least, scores / deviations, 0.0)
+    return torch.nn.functional.pad(scores, (0, n_scores - scores.shape[1]))

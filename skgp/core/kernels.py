@@ -141,7 +141,7 @@ class Kernel(nn.Module, ABC):
     @property
     @abstractmethod
     def lengthscale(self) -> Tensor:
-        """Lengthscales (W, D); NaN where the kernel has none."""
+        """Lengthscales (W, D), or (W, 1) if all inputs share them; NaN where there are none."""
 
     @abstractmethod
     def Kuu(self, Z: Tensor) -> Tensor:
@@ -168,23 +168,24 @@ class Kernel(nn.Module, ABC):
 
 
 class Stationary(Kernel):
-    """Unit-variance RBF or Matern kernel with one lengthscale per input (ARD) and GP.
+    """Unit-variance RBF or Matern kernel with one lengthscale per input (ARD) and GP, or per GP.
 
     Parameters
     ----------
     name : {"rbf", "matern12", "matern32", "matern52"}
     n_gps : int
         Number W of GPs.
-    n_features : int
-        Number D of inputs.
+    n_lengthscales : int
+        Of each GP: the number D of inputs, or one for all of them.
     lengthscale : float
         Initial value, in units of the (scaled) inputs.
     """
 
-    def __init__(self, name: str, n_gps: int, n_features: int, lengthscale: float) -> None:
+    def __init__(self, name: str, n_gps: int, n_lengthscales: int, lengthscale: float) -> None:
         super().__init__()
         self.name = name
-        self.log_lengthscale = nn.Parameter(torch.full((n_gps, n_features), math.log(lengthscale)))
+        shape = n_gps, n_lengthscales
+        self.log_lengthscale = nn.Parameter(torch.full(shape, math.log(lengthscale)))
         self.log_variance = nn.Parameter(torch.zeros(n_gps))
 
     @property
@@ -270,10 +271,15 @@ def _find_lengthscale(kernel: nn.Module) -> Tensor:
     return torch.full((1,), math.nan)
 
 
-def make_kernel(kernel: KernelLike, n_gps: int, n_features: int, lengthscale: float) -> Kernel:
-    """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel."""
+def make_kernel(
+    kernel: KernelLike, n_gps: int, n_features: int, lengthscale: float, *, ard: bool = True
+) -> Kernel:
+    """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel.
+
+    `ard` says whether a name has a lengthscale for each input.
+    """
     if isinstance(kernel, str):
-        return Stationary(kernel, n_gps, n_features, lengthscale)
+        return Stationary(kernel, n_gps, n_features if ard else 1, lengthscale)
     for name, part in kernel.named_modules():
         if not isinstance(part, gpytorch.kernels.Kernel) or part.active_dims is not None:
             continue

@@ -84,17 +84,21 @@ class Free(LocalPosterior):
 
     Parameters
     ----------
-    n_rows : int
-        Rows of the training table.
-    n_covariates : int
-    generator : torch.Generator
-        Source of the initial means.
+    mean : Tensor of shape (n, C)
+        Initial means of the rows of the training table.
+    log_std : Tensor of shape (n, C), optional
+        Logarithms of the initial deviations; small ones if None.
     """
 
-    def __init__(self, n_rows: int, n_covariates: int, generator: torch.Generator) -> None:
+    def __init__(self, mean: Tensor, log_std: Tensor | None = None) -> None:
         super().__init__()
-        self.mean = nn.Parameter(torch.randn(n_rows, n_covariates, generator=generator))
-        self.log_std = nn.Parameter(torch.full((n_rows, n_covariates), _START_LOG_STD))
+        self.mean = nn.Parameter(mean)
+        start = torch.full_like(mean, _START_LOG_STD) if log_std is None else log_std
+        self.log_std = nn.Parameter(start)
 
     def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
+        return self.of_rows(slice(None) if rows is None else rows)
+
+    def of_rows(self, rows: Tensor | slice) -> Local:
+        """Moments for rows of these numbers in the table."""
         return Local(self.mean[rows], self.log_std[rows])

@@ -95,6 +95,7 @@ def loss(
     *,
     beta_reg: float,
     n_data: float,
+    local_kl: Tensor | float = 0.0,
 ) -> Tensor:
     """-(mean over rows of the reduced term) + (beta_reg * KL - log p(hyper-parameters)) / n_data.
 
@@ -109,6 +110,8 @@ def loss(
         Weight of the divergence; one makes the ELBO a bound (PPGPR paper, Eqn 16).
     n_data : float
         Number of training rows, or the sum of their weights.
+    local_kl : Tensor of shape (B,), optional
+        Divergences of what each row has of its own: a part of its term, in full.
 
     Returns
     -------
@@ -118,6 +121,7 @@ def loss(
     factors = stack.factors()
     latent = stack(batch.x, nodes, factors)
     fit = objective.reduce(objective.term(likelihood, latent, batch.targets), nodes.log_omega)
+    fit = fit - local_kl
     return regularised(fit, stack, factors, batch.weight, beta_reg=beta_reg, n_data=n_data)
 
 

@@ -9,10 +9,12 @@ from skgp.estimators.fitc import FITCRegressor
 from skgp.estimators.gprn import GPRNRegressor
 from skgp.estimators.iwdgp import IWDGPRegressor
 from skgp.estimators.mogp import MOGPRegressor, NeuralMOGPRegressor
+from skgp.estimators.mogp_embedding import MOGPEmbedding, NeuralMOGPEmbedding
 from skgp.estimators.neural_dgp import NeuralDGPRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
 from skgp.estimators.ppgpr_classifier import PPGPRClassifier
 from skgp.estimators.sbgprn import NeuralSBGPRNRegressor, SBGPRNRegressor
+from skgp.estimators.sbgprn_embedding import NeuralSBGPRNEmbedding
 from skgp.estimators.svgp import SVGPRegressor
 from skgp.estimators.svgp_classifier import SVGPClassifier
 from skgp.estimators.vfitc import VFITCRegressor
@@ -26,9 +28,12 @@ __all__ = [
     "FITCRegressor",
     "GPRNRegressor",
     "IWDGPRegressor",
+    "MOGPEmbedding",
     "MOGPRegressor",
     "NeuralDGPRegressor",
+    "NeuralMOGPEmbedding",
     "NeuralMOGPRegressor",
+    "NeuralSBGPRNEmbedding",
     "NeuralSBGPRNRegressor",
     "PPGPRClassifier",
     "PPGPRRegressor",

@@ -161,6 +161,9 @@ default="matern52"
     "running": """\
         warm_start : bool, default=False
             Whether `fit` goes on from the last fit's parameters and scales.
+        $execution
+        """,
+    "execution": """\
         memory : None, str or joblib.Memory, default=None
             Where scales, and inducing inputs of k-means, are kept, so that fits on the same rows
             with an integer `random_state` share them.
@@ -173,6 +176,60 @@ default="matern52"
             If positive, write a line per epoch.
         random_state : int, RandomState or None
             Seed of the inducing inputs, of a network's weights and masks, and of the order of rows.
+        """,
+    "embedding": """\
+        n_components : int, default=2
+            Number C of latent inputs.
+        kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default="rbf"
+            A name gives one lengthscale for all latent inputs. A gpytorch kernel is copied, with
+            its priors, for each latent function; its ard_num_dims may be C.
+        n_latents : int, optional
+            Number L of latent functions, at most P; twice `n_components`, if None.
+        """,
+    "latent": """\
+The latent inputs have unit normal priors, and each row a
+    normal posterior of independent entries of its own, which starts at the row's principal
+    components. The fit maximises the evidence lower bound, the sum over rows of E[log p(y | x)]
+    minus the divergences of q(x), of q(u) and of the readout's posteriors, with one draw of x for
+    each row of a step; missing entries are left out of it.
+""",
+    "density": """\
+        n_importance : int, default=50
+            Draws of a row's latent inputs from which `score_samples` estimates its density.
+        """,
+    "sparse": """\
+        n_inducing : int, default=100
+            Number M of inducing inputs of each GP, started by k-means of the principal components;
+            cost grows with M^2 per row.
+        covariance : {"full", "diagonal"}, default="full"
+            Covariance of q(u).
+        beta_reg : float, default=1.0
+            Weight of the divergences of what all rows share. One gives the evidence lower bound.
+        """,
+    "table": """\
+        normalize_X : bool, default=True
+            Standardise the columns inside the estimator, by their observed entries. Results come
+            back in the units of X.
+        noise_floor : float, default=1e-4
+            Lower bound of the noise variance, in units of the variance of a column if
+            `normalize_X`.
+        """,
+    "embedding_attributes": """\
+        embedding_ : array (n, C)
+            Posterior means of the training rows' latent inputs.
+        embedding_std_ : array (n, C)
+            Posterior standard deviations of the same.
+        inducing_points_ : array (L, M, C)
+            Among the latent inputs.
+        $class_record
+        noise_variance_ : array (P,)
+            Variance of the observation noise, squared units of X.
+        lengthscales_ : array (L, C)
+            Of the latent inputs, whose prior has unit variance.
+        stack_ : torch.nn.Module
+            The layers.
+        model_ : torch.nn.Module
+            Stack, likelihood, posteriors of the latent inputs and scales.
         """,
     "attributes": """\
         $record

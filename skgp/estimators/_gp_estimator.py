@@ -54,7 +54,7 @@ class GPEstimator(TrainedEstimator):
         lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
         if self.feature_extractor is None:
             # Latent covariates, if the layer sees any, come after the columns of X.
-            lengthscale = lengthscale[:, : self.n_features_in_] * model.x_scale.unit
+            lengthscale = lengthscale[:, : len(model.x_scale.unit)] * model.x_scale.unit
         return self._squeeze(lengthscale)
 
     # ------------------------------------------------------------- helpers
@@ -99,7 +99,7 @@ class InducingEstimator(GPEstimator):
         assert isinstance(layer, SparseLayer)
         Z: Array = layer.Z.detach().cpu().numpy()
         if self.feature_extractor is None:
-            Z = Z[..., : self.n_features_in_] * model.x_scale.unit + model.x_scale.offset
+            Z = Z[..., : len(model.x_scale.unit)] * model.x_scale.unit + model.x_scale.offset
         return self._squeeze(Z)
 
 

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.class_likelihood import ClassLikelihood
+from skgp.core.latent_inputs import Inversion, LatentInputs
 from skgp.core.layers import Latent
 from skgp.core.likelihoods import Gaussian, Likelihood, Predictive
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import PREDICTIVE, Batch
+from skgp.core.objectives import PREDICTIVE, Batch, Objective
 from skgp.core.stack import Stack
 from skgp.estimators._table import Scale, Table
 
@@ -124,6 +125,27 @@ class GPModel(StackModel, RegressionModel):
         """As `predictor`, for the noiseless function."""
         latents = self.latents()
         return lambda x: self.likelihood.noiseless(latents(x))
+
+
+class EmbeddingModel(GPModel):
+    """A model of outputs whose inputs nobody observed.
+
+    Parameters
+    ----------
+    model : GPModel
+        Stack, likelihood, nodes and scales.
+    inputs : LatentInputs
+        Of the training rows.
+    """
+
+    def __init__(self, model: GPModel, inputs: LatentInputs) -> None:
+        super().__init__(model.stack, model.likelihood, model.nodes)
+        self.x_scale, self.y_scale = model.x_scale, model.y_scale
+        self.inputs = inputs
+
+    def inversion(self, objective: Objective) -> Inversion:
+        """What finds the inputs of further rows."""
+        return Inversion(objective, self.stack, self.likelihood, self.nodes)
 
 
 class ClassModel(StackModel):

@@ -9,12 +9,12 @@ from sklearn.utils._param_validation import StrOptions
 
 from skgp.estimators._distribution_classifier import DistributionClassifier
 from skgp.estimators._model import ClassModel
+from skgp.estimators._supervised_estimator import SupervisedEstimator
 from skgp.estimators._table import Array
-from skgp.estimators._trained_estimator import TrainedEstimator
 from skgp.estimators._validation import Rows, check_labels
 
 
-class TrainedClassifier(TrainedEstimator, DistributionClassifier):
+class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
     """Abstract base of the classifiers that torch trains."""
 
     # Parameters that every family stores in its constructor.
@@ -24,7 +24,7 @@ class TrainedClassifier(TrainedEstimator, DistributionClassifier):
     class_weight_: Array
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **TrainedEstimator._parameter_constraints,
+        **SupervisedEstimator._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 

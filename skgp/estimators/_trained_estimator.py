@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
 
@@ -21,7 +20,7 @@ from skgp.core.training import Candidate, History, Plan, train
 from skgp.estimators._model import Model
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
-from skgp.estimators._validation import Rows, split_rows
+from skgp.estimators._validation import Rows
 from skgp.exceptions import InterruptedFitWarning
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
@@ -88,9 +87,9 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
 
-    @abstractmethod
-    def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
-        """Validated rows whose arguments end in "_val", like the training rows."""
+    def _scales_inputs(self) -> bool:
+        """Whether inputs are standardised."""
+        return self.normalize_X
 
     @abstractmethod
     def _scales_targets(self) -> bool:
@@ -100,29 +99,10 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _target_attributes(self, y: Array) -> dict[str, Any]:
         """What a fit remembers of its validated targets."""
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        X_val: Any,
-        y_val: Any,
-        sample_weight_val: Any,
+    def _train(
+        self, X: Any, y: Any, rows: Rows, held_out: Rows | None, rng: np.random.RandomState
     ) -> Self:
-        """Validate the arguments of `fit` and train."""
-        self._validate_params()
-        rows = self._training_rows(X, y, sample_weight, reset=not self._continues())
-        if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val must be given together")
-        if X_val is None and sample_weight_val is not None:
-            raise ValueError("sample_weight_val is given without X_val and y_val")
-        rng = check_random_state(self.random_state)
-        held_out = None
-        if X_val is not None:
-            held_out = self._held_out_rows(X_val, y_val, sample_weight_val, rows)
-        elif self.early_stopping:
-            rows, held_out = split_rows(rows, self.validation_fraction, rng)
-
+        """Train on validated rows; X and y, as they came, are for callbacks."""
         table = self._table(rows, self._scales() if self._continues() else None)
         models = self._models(table, rng)
         plan = self._plan(len(table))
@@ -208,7 +188,8 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         Y = y.reshape(len(y), -1)
         if scales is None:
             scale = check_memory(self.memory).cache(make_scale)
-            scales = scale(X, weight, self.normalize_X), scale(Y, weight, self._scales_targets())
+            enabled = self._scales_inputs(), self._scales_targets()
+            scales = scale(X, weight, enabled[0]), scale(Y, weight, enabled[1])
         return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
 
     def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
@@ -265,11 +246,15 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         for name, value in attributes.items():
             setattr(self, name, value)
 
+    def _prediction_inputs(self, X: Any) -> Array:
+        """Validated inputs of a prediction."""
+        return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
     @torch.no_grad()
     def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Any]) -> list[Any]:
         """What a function of scaled inputs in float64 returns for one chunk after another."""
         model = self._fitted_model()
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = self._prediction_inputs(X)
         like, parts = model.log_weights, []
         size = _chunk_rows(like)
         for start in range(0, len(X), size):

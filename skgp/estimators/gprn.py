@@ -14,7 +14,8 @@ from skgp.core.units import NoisyUnits, Units
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_regressor import MIXING_VAR, ReadoutRegressor
+from skgp.estimators._readout_estimator import MIXING_VAR
+from skgp.estimators._readout_regressor import ReadoutRegressor
 from skgp.estimators._setup import Setup
 
 _LATENT_NOISE: Final = 1e-3  # where the noise variances of the latent functions start

@@ -330,7 +330,7 @@ class IWDGPRegressor(SparseRegressor):
             skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
             unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
             return Amortized(torch.cat([skip, unseen], -1), generator)
-        return Free(setup.n_rows, self.latent_dim, generator)
+        return Free(torch.randn(setup.n_rows, self.latent_dim, generator=generator))
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
         try:

@@ -13,7 +13,7 @@ from skgp.estimators._deep_regressor import DeepRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._neural_regressor import NeuralRegressor
 from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_regressor import MIXING_VAR
+from skgp.estimators._readout_estimator import MIXING_VAR
 from skgp.estimators._setup import Setup
 
 

@@ -162,7 +162,7 @@ def test_gradient_of_the_network(rng: np.random.Generator) -> None:
 
 
 def test_free_moments_are_those_of_the_rows_of_the_batch(rng: np.random.Generator) -> None:
-    free = Free(7, 2, torch.Generator().manual_seed(0)).double()
+    free = Free(torch.randn(7, 2, generator=torch.Generator().manual_seed(0))).double()
     np.testing.assert_array_equal(to_array(free.log_std), -2.0)
     with torch.no_grad():
         free.log_std.copy_(normal(rng, 7, 2))
@@ -175,7 +175,7 @@ def test_free_moments_are_those_of_the_rows_of_the_batch(rng: np.random.Generato
 
 def test_gradient_reaches_the_rows_of_the_batch_alone(rng: np.random.Generator) -> None:
     """d KL / d mean is the mean, d KL / d log_std is exp(2 log_std) - 1."""
-    free = Free(7, 2, torch.Generator().manual_seed(0)).double()
+    free = Free(torch.randn(7, 2, generator=torch.Generator().manual_seed(0))).double()
     rows = torch.tensor([5, 0, 3])
     free(normal(rng, 3, 4), rows).kl().sum().backward()
     assert free.mean.grad is not None

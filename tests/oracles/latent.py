@@ -70,7 +70,7 @@ def random_covariates(
     """Covariates of a network; of parameters of their own if there is no evidence."""
     generator = torch.Generator().manual_seed(int(rng.integers(1000)))
     if n_evidence is None:
-        free = Free(n_rows, n_covariates, generator).double()
+        free = Free(torch.randn(n_rows, n_covariates, generator=generator)).double()
         with torch.no_grad():
             free.log_std.copy_(0.2 * normal(rng, n_rows, n_covariates) - 0.2)
         return LatentCovariates(free, n_covariates)

@@ -1,0 +1,155 @@
+"""Inputs that nobody observed: a posterior for each row, and how to find it for further rows."""
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.likelihoods import Likelihood, Targets
+from skgp.core.linalg import log_mean_exp
+from skgp.core.local import Free, Local
+from skgp.core.nodes import NodeRule, Nodes, make_generator
+from skgp.core.objectives import PREDICTIVE, Objective
+from skgp.core.optimizers import Adam
+from skgp.core.stack import Stack
+from skgp.core.training import one_cycle
+
+_STEPS = 300
+_RATE = 0.1
+_PAIRS = 16  # of draws by which the start and the end are compared
+_OF_STEPS, _OF_ENDS, _OF_DENSITIES = range(3)  # sources of chance
+
+
+class LatentInputs(nn.Module):
+    """x_n ~ N(0, I) with a normal q(x_n) of independent entries (neural likelihoods, Eqn 8).
+
+    Parameters
+    ----------
+    mean : Tensor of shape (n, C)
+        Initial means of the training rows.
+    seed : int
+        Of the draws, each of which also depends on the number of its step.
+    """
+
+    step: Tensor
+
+    def __init__(self, mean: Tensor, seed: int) -> None:
+        super().__init__()
+        self.posterior = Free(mean)
+        self.seed = seed
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """For the rows of a training step a draw x (B, C) of each, and KL(q || p) of each, (B,)."""
+        local = self.posterior.of_rows(rows)
+        generator = make_generator(self.seed, int(self.step))
+        self.step += 1
+        epsilon = torch.randn(local.mean.shape, generator=generator, dtype=local.mean.dtype)
+        return local.draw(epsilon.to(local.mean.device)), local.kl()
+
+
+class Inversion:
+    """From outputs back to inputs: what a model says of rows of which only outputs are known.
+
+    All rows see the same draws, so that what is found for a row does not depend on those beside it.
+
+    Parameters
+    ----------
+    objective : Objective
+        What the model was trained for.
+    stack : Stack
+    likelihood : Likelihood
+    nodes : NodeRule
+        In training mode its draws are those of steps, in evaluation mode those of predictions.
+    """
+
+    def __init__(
+        self, objective: Objective, stack: Stack, likelihood: Likelihood, nodes: NodeRule
+    ) -> None:
+        self.objective = objective
+        self.stack = stack
+        self.likelihood = likelihood
+        self.nodes = nodes
+        with torch.no_grad():
+            self.factors = stack.factors()
+
+    def posterior(self, start: Local, targets: Targets) -> Local:
+        """q(x) of the rows at which their evidence lower bound is highest, everything else fixed.
+
+        Adam on one antithetic pair of draws a step. A row of which that makes nothing better stays
+        where it started.
+
+        Parameters
+        ----------
+        start : Local
+            Moments (B, C).
+        targets : Targets
+        """
+        rule = [self.nodes(1) for _ in range(_STEPS)]
+        pairs = _pairs(_OF_STEPS, start.mean, _STEPS)
+        free = Free(start.mean.clone(), start.log_std.clone())
+        optimizer = Adam(list(free.parameters()), _RATE)
+        for step, (nodes, pair) in enumerate(zip(rule, pairs, strict=True)):
+
+            def descend(nodes: Nodes = nodes, pair: Tensor = pair) -> Tensor:
+                free.zero_grad()
+                # A sum, not a mean: a row's gradient does not depend on the number of rows.
+                loss = -self._bound(free.of_rows(slice(None)), targets, nodes, pair).sum()
+                loss.backward()
+                return loss
+
+            optimizer.step(descend, one_cycle(step / _STEPS))
+        with torch.no_grad():
+            end = free.of_rows(slice(None))
+            draws = _pairs(_OF_ENDS, start.mean, _PAIRS).flatten(0, 1)
+            before, after = (self._bound(local, targets, rule[-1], draws) for local in (start, end))
+            better = (after > before).unsqueeze(-1)
+            return Local(*(torch.where(better, e, s) for e, s in zip(end, start, strict=True)))
+
+    @torch.no_grad()
+    def log_density(self, local: Local, targets: Targets, n_draws: int) -> Tensor:
+        """log 1/K sum_k p(y | x_k) p(x_k) / q(x_k) of each row, (B,), with K draws x_k ~ q(x).
+
+        p(y | x) is the predictive density of the observed outputs. The mean over the draws is
+        unbiased, so its logarithm is too low on average, the less so the closer q(x) is to the
+        posterior of x given y.
+
+        Parameters
+        ----------
+        local : Local
+            Moments (B, C) of the proposals q(x).
+        targets : Targets
+        n_draws : int
+            Number K.
+        """
+        epsilon = _normals(_OF_DENSITIES, local.mean, n_draws, 1)
+        epsilon = epsilon.expand(-1, len(local.mean), -1)
+        terms, x = self._terms(PREDICTIVE, local, targets, self.nodes(1), epsilon)
+        return log_mean_exp(terms + local.log_ratio(x, epsilon), 0)
+
+    def _bound(self, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor) -> Tensor:
+        """Evidence lower bound of each row, (B,), at draws epsilon (S, 1, C)."""
+        return self._terms(self.objective, local, targets, nodes, epsilon)[0].mean(0) - local.kl()
+
+    def _terms(
+        self, objective: Objective, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What the objective says of each draw and row, (S, B), and the inputs (S, B, C)."""
+        x = local.draw(epsilon)
+        n_draws = len(x)
+        y, mask = (None if t is None else t.repeat(n_draws, 1) for t in targets)
+        assert y is not None
+        latent = self.stack(x.flatten(0, 1), nodes, self.factors)
+        terms = objective.term(self.likelihood, latent, Targets(y, mask))
+        return objective.reduce(terms, nodes.log_omega).unflatten(0, x.shape[:2]), x
+
+
+def _normals(source: int, like: Tensor, *shape: int) -> Tensor:
+    """Standard normal numbers (*shape, C) from one source of chance, for moments (B, C)."""
+    generator = make_generator(source)
+    size = *shape, like.shape[-1]
+    return torch.randn(size, generator=generator, dtype=torch.float64).to(like)
+
+
+def _pairs(source: int, like: Tensor, n: int) -> Tensor:
+    """Antithetic pairs of standard normals, (n, 2, 1, C)."""
+    draws = _normals(source, like, n, 1, 1)
+    return torch.cat([draws, -draws], 1)

@@ -1,0 +1,390 @@
+"""Models of a table whose inputs are latent: scikit-learn's transformers."""
+
+import copy
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, ClassVar, Final, Self, cast
+
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.callback import with_callbacks
+from sklearn.metrics import pairwise_distances_argmin, pairwise_distances_chunked
+from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from skgp.core.initialisation import principal_scores
+from skgp.core.kernels import Kernel, make_kernel
+from skgp.core.latent_inputs import LatentInputs
+from skgp.core.likelihoods import Targets
+from skgp.core.local import Local
+from skgp.core.objectives import Batch, loss
+from skgp.distributions import NormalMixture
+from skgp.estimators._model import EmbeddingModel, GPModel, Model, StackModel
+from skgp.estimators._neural_estimator import NeuralEstimator
+from skgp.estimators._readout_estimator import ReadoutEstimator
+from skgp.estimators._setup import Setup
+from skgp.estimators._table import Array, Scale, Table
+from skgp.estimators._trained_estimator import draw_seed
+from skgp.estimators._validation import Rows, check_observed
+
+_CELLS: Final = 2**17  # rows times draws times nodes: a cell takes some kB
+_ROWS: Final = 1024  # whose inputs are looked for at a time
+# Parameters of the base that the latent inputs leave without a meaning: a row has a posterior of
+# its own, so none can be held out or be new to a second fit, and features of x would be x.
+_WITHOUT: Final = (
+    "early_stopping",
+    "validation_fraction",
+    "n_iter_no_change",
+    "tol",
+    "warm_start",
+    "feature_extractor",
+    "weight_decay",
+)
+
+
+class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstimator):
+    """Abstract base: a family adds its mixing matrix and, if need be, units that are no GPs."""
+
+    # Parameters that every family stores in its constructor.
+    n_components: int
+    n_importance: int
+
+    early_stopping = False
+    tol = 0.0
+    warm_start = False
+    feature_extractor = None
+    weight_decay = 0.0
+
+    model_: EmbeddingModel
+    _rows: Array
+
+    _doc_link_module = "skgp"
+    _min_auto_steps: ClassVar[int] = 1000
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{
+            name: constraint
+            for name, constraint in ReadoutEstimator._parameter_constraints.items()
+            if name not in _WITHOUT
+        },
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_importance": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    # ------------------------------------------------------------------ fit
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model and the posterior of each row's latent inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, P)
+            A table in any units. NaN marks a missing entry, which is skipped.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument has a wrong shape, type or value; the message names it.
+        NonFiniteLossError
+            If training diverges and does not recover.
+        """
+        self._validate_params()
+        rows = self._training_rows(X, y, None, reset=True)
+        return self._train(X, y, rows, None, check_random_state(self.random_state))
+
+    def fit_transform(self, X: Any, y: Any = None) -> Array:
+        """Fit the model; the posterior means of the rows' latent inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, P)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        array of shape (n, n_components)
+        """
+        return self.fit(X).embedding_
+
+    # ------------------------------------------------- from data to inputs
+
+    def transform(self, X: Any) -> Array:
+        """Posterior means of the latent inputs of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, P)
+            NaN marks a missing entry.
+
+        Returns
+        -------
+        array of shape (n, n_components)
+            The means of `transform_dist`.
+        """
+        return self._inputs(X)[1].mean.cpu().numpy()
+
+    def transform_dist(self, X: Any) -> NormalMixture:
+        """Posterior of the latent inputs of rows: a normal with independent entries.
+
+        That of a row maximises its evidence lower bound with everything else fixed, from where the
+        training row nearest to it is, over the entries that both have. A row of the training table
+        has the posterior that the fit gave it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, P)
+            NaN marks a missing entry.
+
+        Returns
+        -------
+        NormalMixture with n rows
+            One component, of n_components outputs.
+        """
+        return _normal(self._inputs(X)[1])
+
+    def score_samples(self, X: Any) -> Array:
+        """Estimate of the log density of rows, in nats and in the units of X.
+
+        log 1/K sum_k p(y | x_k) p(x_k) / q(x_k), with K = `n_importance` draws x_k from the row's
+        own posterior q (see `transform_dist`) and p(y | x) the density of `predict_dist`, of the
+        observed entries. The mean is unbiased for the density of the row; its logarithm is too
+        low on average, the less so the larger K is and the closer q is to the exact posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, P)
+            NaN marks a missing entry.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        Y, local = self._inputs(X)
+        model = self._fitted_model()
+        inversion = model.inversion(self._objective())
+        size = max(1, _CELLS // (self.n_importance * len(model.log_weights)))
+        parts = [
+            inversion.log_density(local_of_chunk, targets, self.n_importance).cpu().numpy()
+            for local_of_chunk, targets in self._chunks(Y, local, size)
+        ]
+        return np.concatenate(parts) - ~np.isnan(Y) @ np.log(model.y_scale.unit)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, P)
+        y : None
+            Ignored.
+        """
+        return float(self.score_samples(X).mean())
+
+    # ------------------------------------------------- from inputs to data
+
+    def predict_dist(self, Z: Any) -> NormalMixture:
+        """Predictive distribution of a row of the table at latent inputs, noise included.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, n_components)
+
+        Returns
+        -------
+        NormalMixture with m rows
+            Joint over the columns of the table, in their units.
+        """
+        return self._distribution(Z, self._fitted_model().predictor())
+
+    def inverse_transform(self, Z: Any) -> Array:
+        """Mean of `predict_dist`.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, n_components)
+
+        Returns
+        -------
+        array of shape (m, P)
+        """
+        return self.predict_dist(Z).mean()
+
+    # --------------------------------------------------- fitted attributes
+
+    @property
+    def embedding_(self) -> Array:
+        """Posterior means of the training rows' latent inputs, (n, n_components)."""
+        return self._training_posterior().mean.cpu().numpy()
+
+    @property
+    def embedding_std_(self) -> Array:
+        """Posterior standard deviations of the same."""
+        return self._training_posterior().log_std.exp().cpu().numpy()
+
+    # ------------------------------------------------------------- helpers
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components
+
+    def _fitted_model(self) -> EmbeddingModel:
+        super()._fitted_model()
+        return self.model_
+
+    def _training_posterior(self) -> Local:
+        local = self._fitted_model().inputs.posterior.of_rows(slice(None))
+        return Local(*(moment.detach() for moment in local))
+
+    def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Outputs are the table, inputs where the means of the latent inputs start."""
+        Y = self._table_rows(X, reset=reset)
+        check_observed(Y, "X")
+        scaled = Scale(Y, None, self.normalize_X).apply(Y)
+        start = principal_scores(torch.from_numpy(scaled).nan_to_num(), self.n_components)
+        return Rows(start.numpy(), Y, None)
+
+    def _table_rows(self, X: Any, *, reset: bool) -> Array:
+        # A copy, because the training rows are kept.
+        finite: Any = "allow-nan"
+        checked = validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True
+        )
+        return np.asarray(checked)
+
+    def _prediction_inputs(self, X: Any) -> Array:
+        Z = np.asarray(check_array(X, dtype=np.float64, input_name="Z"))
+        if Z.shape[1] != self.n_components:
+            raise ValueError(
+                f"Z has {Z.shape[1]} columns, but there are n_components={self.n_components} "
+                "latent inputs: pass what transform returns"
+            )
+        return Z
+
+    def _scales_inputs(self) -> bool:
+        return False  # their prior is N(0, I)
+
+    def _scales_targets(self) -> bool:
+        return self.normalize_X
+
+    def _target_attributes(self, y: Array) -> dict[str, Any]:
+        return {"_rows": y, "_output_shape": y.shape[1:]}
+
+    def _default_latents(self, n_outputs: int) -> int:
+        return min(2 * self.n_components, n_outputs)
+
+    def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
+        # One lengthscale for all latent inputs (neural likelihoods paper, section 7.2.3).
+        parts = n_gps, features.shape[1], setup.lengthscale(features)
+        return make_kernel(self.kernel, *parts, ard=False)
+
+    def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
+        start = torch.from_numpy(table.X)
+        return [
+            EmbeddingModel(cast(GPModel, model), LatentInputs(start.clone(), draw_seed(rng))).to(
+                table.like
+            )
+            for model in super()._models(table, rng)
+        ]
+
+    def _loss(self, model: StackModel, batch: Batch, n_data: float) -> Tensor:
+        assert isinstance(model, EmbeddingModel)
+        assert batch.rows is not None
+        x, local_kl = model.inputs(batch.rows)
+        return loss(
+            self._objective(),
+            model.stack,
+            model.likelihood,
+            model.nodes(len(x)),
+            batch._replace(x=x),
+            beta_reg=self._divergence_weight(n_data),
+            n_data=n_data,
+            local_kl=local_kl,
+        )
+
+    def _inputs(self, X: Any) -> tuple[Array, Local]:
+        """Validated rows (n, P), and the posteriors of their latent inputs."""
+        trained = self._training_posterior()
+        Y = self._table_rows(X, reset=False)
+        number = _find_equal(Y, self._rows)
+        is_new = number >= len(self._rows)
+        if not is_new.any():
+            return Y, Local(*(moment[number] for moment in trained))
+        apply = self._fitted_model().y_scale.apply
+        number[is_new] = _find_nearest(apply(Y[is_new]), apply(self._rows))
+        local = Local(*(moment[number] for moment in trained))
+        new = torch.from_numpy(is_new)
+        found = self._find(Y[is_new], Local(*(moment[new] for moment in local)))
+        for moment, of_new in zip(local, found, strict=True):
+            moment[new] = of_new
+        return Y, local
+
+    def _find(self, Y: Array, start: Local) -> Local:
+        """Posteriors of rows (n, P) that start at others."""
+        model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()
+        inversion = model.inversion(self._objective())
+        parts = [
+            inversion.posterior(start_of_chunk, targets)
+            for start_of_chunk, targets in self._chunks(Y, start, _ROWS)
+        ]
+        return Local(*(torch.cat(moments) for moments in zip(*parts, strict=True)))
+
+    def _chunks(self, Y: Array, local: Local, size: int) -> Iterator[tuple[Local, Targets]]:
+        """Moments and scaled rows, some at a time."""
+        model = self._fitted_model()
+        for first in range(0, len(Y), size):
+            rows = slice(first, first + size)
+            y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
+            yield Local(*(m[rows] for m in local)), Targets(y.nan_to_num(), (~y.isnan()).to(y))
+
+
+class NeuralEmbedding(NeuralEstimator, Embedding):
+    """Abstract base: y = M g(W f(x) + b) + e with latent inputs x."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Embedding._parameter_constraints,
+        **{
+            name: NeuralEstimator._parameter_constraints[name]
+            for name in ("n_hidden", "activation")
+        },
+    }
+
+
+def _find_equal(X: Array, among: Array) -> Array:
+    """For each row of X the number of the first equal one, or a larger number than there are."""
+    rows = np.nan_to_num(np.concatenate([among, X]), nan=np.inf)
+    _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse[len(among) :]])
+
+
+def _find_nearest(X: Array, among: Array) -> Array:
+    """For each row of X the number of the nearest one, over the entries that both have."""
+    if not np.isnan(X).any() and not np.isnan(among).any():
+        return np.asarray(pairwise_distances_argmin(X, among))
+
+    def closest(distances: Array, start: int) -> Array:
+        # Rows without a common entry have no distance.
+        return np.asarray(np.nan_to_num(distances, nan=np.inf).argmin(1))
+
+    chunks = pairwise_distances_chunked(X, among, reduce_func=closest, metric="nan_euclidean")
+    return np.concatenate(list(chunks))
+
+
+def _normal(local: Local) -> NormalMixture:
+    mean, std = (moment.unsqueeze(1).cpu().numpy() for moment in (local.mean, local.log_std.exp()))
+    return NormalMixture(np.zeros(1), mean, std, None)

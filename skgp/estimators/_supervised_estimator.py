@@ -1,0 +1,41 @@
+"""Trained estimators whose targets are given: held-out rows of their own."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+from sklearn.utils import check_random_state
+
+from skgp.estimators._trained_estimator import TrainedEstimator
+from skgp.estimators._validation import Rows, split_rows
+
+
+class SupervisedEstimator(TrainedEstimator):
+    """Abstract base of what torch trains on inputs and targets."""
+
+    @abstractmethod
+    def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
+        """Validated rows whose arguments end in "_val", like the training rows."""
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        X_val: Any,
+        y_val: Any,
+        sample_weight_val: Any,
+    ) -> Self:
+        """Validate the arguments of `fit` and train."""
+        self._validate_params()
+        rows = self._training_rows(X, y, sample_weight, reset=not self._continues())
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val must be given together")
+        if X_val is None and sample_weight_val is not None:
+            raise ValueError("sample_weight_val is given without X_val and y_val")
+        rng = check_random_state(self.random_state)
+        held_out = None
+        if X_val is not None:
+            held_out = self._held_out_rows(X_val, y_val, sample_weight_val, rows)
+        elif self.early_stopping:
+            rows, held_out = split_rows(rows, self.validation_fraction, rng)
+        return self._train(X, y, rows, held_out, rng)

@@ -1,0 +1,194 @@
+"""Latent-input versions of the multi-output GPs, plain and neural."""
+
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor
+
+from skgp.core.kernels import KernelLike
+from skgp.core.mixing import Mixing, NormalMixing
+from skgp.estimators._documentation import documented
+from skgp.estimators._embedding import Embedding, NeuralEmbedding
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._readout_estimator import MIXING_VAR
+from skgp.estimators._setup import Setup
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    least_steps="1,000",
+    inference="analytic",
+    n_samples="8",
+)
+class MOGPEmbedding(Embedding):
+    """Embedding of a table by a multi-output GP with latent inputs (MOGP).
+
+    Each row of a table of P columns is y = M f(x) + e, where L latent GPs f have C inputs x that
+    nobody observed (neural likelihoods paper, Eqns 1 and 8): a Bayesian GP latent variable model
+    whose columns share functions. $latent The entries of M have unit normal priors and a mean-field
+    posterior.
+
+
+    Parameters
+    ----------
+    $embedding
+    $readout
+    $density
+    $sparse
+    $kl_annealing
+    $minibatch
+    $restarts
+    $table
+    $jitter
+    $execution
+
+    Attributes
+    ----------
+    $embedding_attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    NeuralMOGPEmbedding : Activations between latent functions and columns.
+    MOGPRegressor : The same model with inputs that are known.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import MOGPEmbedding
+    >>> t = np.linspace(0, 5, 100)
+    >>> X = np.column_stack([np.sin(t), np.cos(t), t])
+    >>> model = MOGPEmbedding(n_components=1, max_iter=300, random_state=0).fit(X)
+    >>> bool(np.abs(model.inverse_transform(model.embedding_) - X).max() < 0.3)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: KernelLike = "rbf",
+        n_latents: int | None = None,
+        inference: Literal["sampling", "analytic"] = "analytic",
+        n_samples: int = 8,
+        n_prediction_samples: int = 128,
+        n_importance: int = 50,
+        n_inducing: int = 100,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NormalMixing(start, MIXING_VAR)
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    least_steps="1,000",
+    inference="sampling",
+    n_samples="8",
+    hidden_rule="2 P",
+    activation="leaky_relu",
+)
+class NeuralMOGPEmbedding(NeuralEmbedding):
+    """Embedding of a table by a neural multi-output GP with latent inputs (N-MOGP).
+
+    Each row of a table of P columns is y = M g(W f(x) + b) + e, where L latent GPs f have C inputs
+    x that nobody observed and g is an activation of H hidden units (neural likelihoods paper, Eqns
+    5 and 8). $latent The entries of M and b have unit normal priors and mean-field posteriors, W is
+    a point under such a prior.
+
+
+    Parameters
+    ----------
+    $embedding
+    $hidden_units
+    $readout
+    $density
+    $sparse
+    $kl_annealing
+    $minibatch
+    $restarts
+    $table
+    $jitter
+    $execution
+
+    Attributes
+    ----------
+    $embedding_attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    MOGPEmbedding : Without activations.
+    NeuralSBGPRNEmbedding : M depends on the latent inputs.
+    NeuralMOGPRegressor : The same model with inputs that are known.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    """
+
+    _hidden_per_output: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: KernelLike = "rbf",
+        n_latents: int | None = None,
+        n_hidden: int | None = None,
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
+        inference: Literal["sampling", "analytic"] = "sampling",
+        n_samples: int = 8,
+        n_prediction_samples: int = 128,
+        n_importance: int = 50,
+        n_inducing: int = 100,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NormalMixing(start, MIXING_VAR)

@@ -1,0 +1,103 @@
+"""Latent-input versions of the GP regression network whose mixing matrix is a network."""
+
+from typing import Any, ClassVar, Literal
+
+from torch import Tensor
+
+from skgp.core.kernels import KernelLike
+from skgp.core.mixing import Mixing, NetworkMixing
+from skgp.estimators._documentation import documented
+from skgp.estimators._embedding import NeuralEmbedding
+from skgp.estimators._parameters import store_parameters
+from skgp.estimators._readout_estimator import MIXING_SIZES
+from skgp.estimators._setup import Setup
+
+
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    least_steps="1,000",
+    inference="sampling",
+    n_samples="8",
+    hidden_rule="P",
+    activation="leaky_relu",
+)
+class NeuralSBGPRNEmbedding(NeuralEmbedding):
+    """Embedding of a table by a neural GP regression network with latent inputs (N-SBGPRN).
+
+    Each row of a table of P columns is y = M(x) g(W f(x) + b) + e, where L latent GPs f have C
+    inputs x that nobody observed, g is an activation of H hidden units and M(x) a network with two
+    tanh layers of 50 units (neural likelihoods paper, Eqns 6 and 8). $latent The biases b have
+    unit normal priors and mean-field posteriors; W and the network's weights are points under such
+    priors.
+
+
+    Parameters
+    ----------
+    $embedding
+    $hidden_units
+    $readout
+    $density
+    $sparse
+    $kl_annealing
+    $minibatch
+    $restarts
+    $table
+    $jitter
+    $execution
+
+    Attributes
+    ----------
+    $embedding_attributes
+
+    Raises
+    ------
+    $raises
+
+    See Also
+    --------
+    NeuralMOGPEmbedding : M does not depend on the latent inputs.
+    NeuralSBGPRNRegressor : The same model with inputs that are known.
+
+    References
+    ----------
+    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+    arXiv:1905.13697, 2019.
+
+    """
+
+    _hidden_per_output: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        kernel: KernelLike = "rbf",
+        n_latents: int | None = None,
+        n_hidden: int | None = None,
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
+        inference: Literal["sampling", "analytic"] = "sampling",
+        n_samples: int = 8,
+        n_prediction_samples: int = 128,
+        n_importance: int = 50,
+        n_inducing: int = 100,
+        covariance: Literal["full", "diagonal"] = "full",
+        beta_reg: float = 1.0,
+        kl_annealing: int = 0,
+        max_iter: int | Literal["auto"] = "auto",
+        batch_size: int = 1000,
+        learning_rate_init: float = 0.03,
+        n_restarts: int = 1,
+        normalize_X: bool = True,
+        noise_floor: float = 1e-4,
+        jitter: float = 1e-4,
+        memory: Any = None,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
+        device: str = "cpu",
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        store_parameters(self, locals())
+
+    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
+        return NetworkMixing(setup.x.shape[1], MIXING_SIZES, start, setup.seed)
