@@ -32,6 +32,7 @@ class StackClassifier(StackEstimator, TrainedClassifier):
     # Parameters that every family stores in its constructor.
     likelihood: str
     label_noise: float
+    share_kernel: bool = False  # not every family has it
 
     model_: ClassModel
 
@@ -124,6 +125,9 @@ class StackClassifier(StackEstimator, TrainedClassifier):
         if name == "softmax":
             return Softmax(n_classes, _DRAWS, _NODES, seed)
         return RobustMax(n_classes, self.label_noise)
+
+    def _shares_kernel(self) -> bool:
+        return self.share_kernel
 
     def _latent_shape(self) -> tuple[int, ...]:
         one = len(self.classes_) == 2 and self.likelihood in ("auto", *_OF_TWO)
