@@ -92,6 +92,14 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
         """Validated rows whose arguments end in "_val", like the training rows."""
 
+    def _split(self, rows: Rows, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+        """Training rows, and those that early stopping holds out."""
+        return split_rows(rows, self.validation_fraction, rng)
+
+    def _condensed(self, rows: Rows) -> Rows:
+        """Rows that give the same model: all of them by default."""
+        return rows
+
     @abstractmethod
     def _scales_targets(self) -> bool:
         """Whether targets are standardised."""
@@ -121,8 +129,9 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         if X_val is not None:
             held_out = self._held_out_rows(X_val, y_val, sample_weight_val, rows)
         elif self.early_stopping:
-            rows, held_out = split_rows(rows, self.validation_fraction, rng)
+            rows, held_out = self._split(rows, rng)
 
+        rows = self._condensed(rows)
         table = self._table(rows, self._scales() if self._continues() else None)
         models = self._models(table, rng)
         plan = self._plan(len(table))
