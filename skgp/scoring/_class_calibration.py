@@ -77,8 +77,6 @@ def expected_calibration_error(
         raise ValueError(f"kind must be 'top-label' or 'class-wise', got {kind!r}.")
     p, codes = _check_probabilities(y_true, y_proba, labels)
     weight = _check_sample_weight(sample_weight, p, dtype=np.float64, ensure_non_negative=True)
-    if not weight.any():
-        raise ValueError("sample_weight is zero for every row: give at least one a weight.")
     weight = weight / weight.sum()
     if kind == "top-label":
         top = p.argmax(1)
