@@ -71,19 +71,20 @@ class _Largest(torch.autograd.Function):
     def forward(ctx: Any, mean: Tensor, scale: Tensor, own: Tensor) -> Tensor:
         ctx.save_for_backward(mean, scale, own)
         z, w = _points(mean)
-        parts = [w @ _below(*part, z)[1].prod(-1) for part in _chunks(mean, scale, own, len(z))]
-        return torch.cat(parts)
+        parts = _chunks(mean, scale, own, len(z))
+        return torch.cat([w @ _below(m, s, c, z)[1].prod(-1) for m, s, c in parts])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
-        z, w = _points(ctx.saved_tensors[0])
-        tensors = _chunks(*ctx.saved_tensors, len(z))
-        out = torch.split(grads[0], len(tensors[0][0]))
-        d_mean, d_scale = zip(
-            *(_slopes(*part, z, w, d_out) for part, d_out in zip(tensors, out, strict=True)),
-            strict=True,
-        )
-        return torch.cat(d_mean), torch.cat(d_scale), None
+        mean, scale, own = ctx.saved_tensors
+        z, w = _points(mean)
+        parts = _chunks(mean, scale, own, len(z))
+        outer = torch.split(grads[0], len(parts[0][0]))
+        slopes = [
+            _slopes(m, s, c, z, w, d_out) for (m, s, c), d_out in zip(parts, outer, strict=True)
+        ]
+        d_mean, d_scale = (torch.cat(of_chunks) for of_chunks in zip(*slopes, strict=True))
+        return d_mean, d_scale, None
 
 
 def _points(like: Tensor) -> tuple[Tensor, Tensor]:
@@ -91,13 +92,15 @@ def _points(like: Tensor) -> tuple[Tensor, Tensor]:
     return z, log_w.exp()
 
 
-def _chunks(mean: Tensor, scale: Tensor, own: Tensor, n_points: int) -> list[tuple[Tensor, ...]]:
+def _chunks(
+    mean: Tensor, scale: Tensor, own: Tensor, n_points: int
+) -> list[tuple[Tensor, Tensor, Tensor]]:
     size = max(1, _CHUNK_CELLS // (n_points * mean.shape[1]))
     return list(zip(*(torch.split(part, size) for part in (mean, scale, own)), strict=True))
 
 
 def _below(mean: Tensor, scale: Tensor, own: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """a = (f_c - m_j) / s_j at the points of f_c, and Phi(a), one for the class itself: (K, n, C)."""
+    """a = (f_c - m_j) / s_j at the points of f_c, and Phi(a), one for c itself: (K, n, C)."""
     index = own.unsqueeze(-1)
     f = mean.gather(-1, index) + scale.gather(-1, index) * z[:, None, None]  # (K, n, 1)
     ahead = (f - mean) / scale

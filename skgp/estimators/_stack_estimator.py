@@ -123,16 +123,12 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
         """What the user passed as kernel of the layer of this number from below."""
         return self.kernel
 
-    def _layer(
-        self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int
-    ) -> SparseLayer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         """The top layer of n_gps GPs with initial inducing inputs among the features (n, F)."""
         Z = setup.centres(features, self.n_inducing)
         return self._sparse_layer(kernel, Z, torch.zeros(n_gps, len(Z)), INITIAL_VAR)
 
-    def _sparse_layer(
-        self, kernel: Kernel, Z: Tensor, mu: Tensor, variance: float
-    ) -> SparseLayer:
+    def _sparse_layer(self, kernel: Kernel, Z: Tensor, mu: Tensor, variance: float) -> SparseLayer:
         """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
         posterior = make_posterior(self._covariance(), mu, variance)
         if self._shares_kernel():

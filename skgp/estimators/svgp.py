@@ -128,9 +128,7 @@ class SVGPRegressor(SparseRegressor):
     def _objective(self) -> Objective:
         return ELBO if self.gamma is None else gamma_robust(self.gamma)
 
-    def _layer(
-        self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int
-    ) -> SparseLayer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         Z = setup.centres(features, self.n_inducing)
         joint = setup.centres(features, self.n_inducing + self.n_orthogonal)
         n_orthogonal = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows

@@ -21,16 +21,16 @@ def expected_calibration_error(
 ) -> float:
     """Mean distance between stated probabilities and observed shares, over bins of probabilities.
 
-    The sum over bins b of ``w_b * abs(share of right labels in b - mean probability in b)``, w_b the
-    share of the rows in b.
+    The sum over bins b of ``w_b * abs(share of right labels in b - mean probability in b)``, w_b
+    the share of the rows in b.
 
     Parameters
     ----------
     y_true : array-like of shape (n,)
         Labels.
     y_proba : array-like of shape (n, C) or (n,)
-        Probabilities of the classes, as of `predict_proba`; one-dimensional, those of the second of
-        two classes.
+        Probabilities of the classes, as of `predict_proba`; one-dimensional, those of the
+        second of two classes.
     sample_weight : array-like of shape (n,), default=None
     n_bins : int, default=15
         Number of bins, at least 1.
@@ -45,8 +45,8 @@ def expected_calibration_error(
     Returns
     -------
     float
-        Between 0 and 1, smaller is better. It is not a proper score: probabilities that ignore X can
-        be calibrated. It depends on the bins, and of finitely many rows it is above zero for a
+        Between 0 and 1, smaller is better. It is not a proper score: probabilities that ignore X
+        can be calibrated. It depends on the bins, and of finitely many rows it is above zero for a
         perfect model.
 
     Raises
@@ -58,8 +58,8 @@ def expected_calibration_error(
     ----------
     .. [1] M. P. Naeini, G. F. Cooper and M. Hauskrecht, "Obtaining well calibrated probabilities
        using Bayesian binning", AAAI 2015.
-    .. [2] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural networks",
-       ICML 2017.
+    .. [2] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
+       networks", ICML 2017.
     .. [3] M. Kull et al., "Beyond temperature scaling", NeurIPS 2019.
 
     Examples
@@ -100,8 +100,8 @@ def _check_probabilities(
     classes = np.unique(y if labels is None else labels)
     if len(classes) != p.shape[1]:
         raise ValueError(
-            f"y_proba has {p.shape[1]} columns for {len(classes)} classes: pass labels, such as the "
-            "classes_ of the classifier."
+            f"y_proba has {p.shape[1]} columns for {len(classes)} classes: pass labels, such as "
+            "the classes_ of the classifier."
         )
     if (p < 0.0).any() or not np.allclose(p.sum(1), 1.0, atol=1e-6):
         raise ValueError("y_proba must hold probabilities of at least zero whose rows sum to one.")

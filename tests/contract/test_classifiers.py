@@ -111,11 +111,11 @@ def test_tags(model: Any) -> None:
 
 def test_one_seed_gives_one_result(make: Any, model: Any, data: Data) -> None:
     expected = model.predict_proba(data.X_new)
-    state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     np.testing.assert_array_equal(probabilities(make(), data), expected)
     np.testing.assert_array_equal(probabilities(clone(model), data), expected)
-    assert torch.equal(torch.get_rng_state(), state[0])
-    np.testing.assert_array_equal(np.random.get_state()[1], state[1])
+    assert torch.equal(torch.get_rng_state(), torch_state)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(data.X_new), expected)
     other = probabilities(make(random_state=1, batch_size=30), data)
