@@ -113,12 +113,18 @@ def shown_methods(table: Table) -> list[str]:
 
 def resolved(params: dict[str, Any], X: np.ndarray) -> dict[str, Any]:
     """Parameters of an estimator for these inputs: "inputs" stands for their number."""
-    return {name: X.shape[1] if value == "inputs" else value for name, value in params.items()}
+    widths = {"inputs": X.shape[1], "inputs, 30 at most": min(X.shape[1], 30)}
+    return {
+        name: widths.get(value, value) if isinstance(value, str) else value
+        for name, value in params.items()
+    }
 
 
 def load_split(path: Path, table: Table, split: int) -> Split:
     """The rows of one split of a data set, which may be cut to a fixed random subsample."""
     archive = np.load(path)
+    if "X_test" in archive:
+        return _given_split(archive, table)
     X, y = archive["X"].astype(float), archive[table.get("targets", "y")].astype(float)
     if table.get("differences"):
         y = y - X[:, : y.shape[1]]
@@ -135,6 +141,19 @@ def load_split(path: Path, table: Table, split: int) -> Split:
         bounds = (np.cumsum(table["shares"]) / np.sum(table["shares"]) * len(X)).astype(int)
         parts = np.split(order, bounds)[: len(Split._fields)]
     train = parts[0]
-    if table.get("units") != "original":
+    if table.get("units") == "labels":
+        y = y.astype(int)
+    elif table.get("units") != "original":
         y = (y - y[train].mean(0)) / y[train].std(0)
     return Split(*((X[part], y[part]) for part in parts))
+
+
+def _given_split(archive: Any, table: Table) -> Split:
+    """The rows of an archive that has arrays of test rows: labelled images, pixel by pixel."""
+    parts = [
+        (archive[f"X_{part}"].reshape(len(archive[f"y_{part}"]), -1), archive[f"y_{part}"])
+        for part in ("train", "test", "test")
+    ]
+    train, test, none = [(X / table["largest"], y.astype(int)) for X, y in parts]
+    kept = np.random.default_rng(0).permutation(len(train[1]))[: table.get("max_rows")]
+    return Split((train[0][kept], train[1][kept]), test, (none[0][:0], none[1][:0]))

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import Parallel, delayed
+from sklearn.base import is_classifier
 
 import skgp
+from benchmarks._class_scores import class_scores
 from benchmarks._nested import nested_log_likelihood
 from benchmarks._pictures import draw, draw_weights
 from benchmarks._protocol import (
@@ -61,7 +63,7 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
     return {
         **fit._asdict(),
         "estimator": method["estimator"],
-        **scores(estimator, rows),
+        **(class_scores if is_classifier(estimator) else scores)(estimator, rows),
         **nested,
         "seconds": round(fit_seconds, 1),
         "threads": torch.get_num_threads(),

@@ -125,7 +125,7 @@ def start_posterior(
     Z, kernel = layer.mean_inputs, layer.kernel
     L_inv = inverse_cholesky(kernel.Kuu(Z), layer.jitter)
     H = torch.zeros_like(L_inv)
-    b = torch.zeros_like(Z[..., 0])
+    b = torch.zeros_like(Z[..., 0]).repeat(len(y) // len(Z), 1)  # GPs may share a kernel
     for rows in torch.split(torch.arange(x.shape[0]), _CHUNK):
         A = L_inv @ kernel.Kuf(Z, x[rows])
         Aw = A * weight[rows]
@@ -133,7 +133,7 @@ def start_posterior(
         b += (Aw @ y[:, rows].unsqueeze(-1)).squeeze(-1)
     scale = (n_data / weight.sum() / noise_var).unsqueeze(-1)
     variance = kernel.variance.unsqueeze(-1)
-    H *= (scale * variance).unsqueeze(-1)
+    H = H * (scale * variance).unsqueeze(-1)
     H.diagonal(dim1=-2, dim2=-1).add_(1.0)
     layer.start(scale * variance.sqrt() * b, H)
 

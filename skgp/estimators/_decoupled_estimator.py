@@ -31,9 +31,9 @@ class DecoupledEstimator(StackEstimator):
     def _objective(self) -> Objective:
         return PREDICTIVE
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         if self.covariance != "decoupled":
-            return super()._layer(kernel, setup, features)
+            return super()._layer(kernel, setup, features, n_gps)
         Z_mean = each_gp(kernel, setup.centres(features, self.n_inducing_mean))
         Z = each_gp(kernel, setup.centres(features, self.n_inducing))
         mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2]))

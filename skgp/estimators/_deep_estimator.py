@@ -12,11 +12,9 @@ from torch import Tensor, nn
 
 from skgp.core.initialisation import start_slope
 from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
-from skgp.core.layers import Layer, SparseGP
+from skgp.core.layers import Layer
 from skgp.core.nodes import NodeRule
 from skgp.core.stack import FEEDFORWARD, Connection, GPStack
-from skgp.core.variational import make_posterior
-from skgp.estimators._gp_estimator import each_gp
 from skgp.estimators._setup import Setup
 from skgp.estimators._stack_estimator import Hidden, StackEstimator
 from skgp.estimators._table import Array
@@ -85,12 +83,11 @@ class DeepEstimator(StackEstimator):
         h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
         features = h_kernel.squeeze(0)
         kernel = self._make_kernel(setup, features, self.width, number)
-        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
-        mu = torch.zeros(Z.shape[:2])
+        Z = setup.centres(features, self.n_inducing)
+        mu = torch.zeros(self.width, len(Z))
         if self.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
             mu = torch.randn(mu.shape, generator=torch.Generator().manual_seed(setup.seed))
-        posterior = make_posterior(self._covariance(), mu, self._hidden_var)
-        layer = SparseGP(kernel, Z, posterior, self.jitter).double()
+        layer = self._sparse_layer(kernel, Z, mu, self._hidden_var).double()
         if self.hidden_mean != "concatenate":
             # Of both sources it starts with the layer below, which comes first.
             seen = h if connection.mean == "both" else h_mean.squeeze(0)
@@ -134,4 +131,5 @@ class DeepEstimator(StackEstimator):
             )
 
     def _squeeze(self, values: Array) -> Array:
-        return values if self.n_layers > 1 else super()._squeeze(values)
+        separate = self.n_layers > 1 and not self._shares_kernel()
+        return values if separate else super()._squeeze(values)

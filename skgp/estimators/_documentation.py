@@ -131,6 +131,12 @@ default="matern52"
             Weights of the classes, which multiply those of the rows; "balanced" as in
             scikit-learn. Probabilities are then those of the weighted table.
         """,
+    "share_kernel": """\
+        share_kernel : bool, default=False
+            Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the
+            doubly stochastic paper, or each its own. A step with many classes and inputs is then
+            several times cheaper.
+        """,
     "class_scaling": """\
         normalize_X : bool, default=True
             Standardise inputs inside the estimator.

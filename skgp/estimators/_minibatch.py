@@ -44,6 +44,7 @@ class MinibatchEstimator(TrainedEstimator):
                 raise ValueError(f"n_total must be finite, got {n_total}")
         going_on = hasattr(self, "model_")
         rows = self._training_rows(X, y, sample_weight, reset=not going_on)
+        rows = self._condensed(rows)
         rng = check_random_state(self.random_state)
         table = self._table(rows, self._scales() if going_on else None)
         model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]

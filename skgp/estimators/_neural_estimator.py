@@ -53,7 +53,7 @@ class NeuralEstimator(ReadoutEstimator):
     def _n_noise(self, n_outputs: int) -> int:
         return super()._n_noise(n_outputs) + self._n_units(n_outputs)
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
-        layer = super()._layer(kernel, setup, features)
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
+        layer = super()._layer(kernel, setup, features, n_gps)
         layer.mean.requires_grad_(False)  # the biases of the units suffice
         return layer

@@ -32,6 +32,7 @@ class StackClassifier(StackEstimator, TrainedClassifier):
     # Parameters that every family stores in its constructor.
     likelihood: str
     label_noise: float
+    share_kernel: bool = False  # not every family has it
 
     model_: ClassModel
 
@@ -105,6 +106,14 @@ class StackClassifier(StackEstimator, TrainedClassifier):
             )
         return super()._training_rows(X, y, sample_weight, reset=reset)
 
+    def _condensed(self, rows: Rows) -> Rows:
+        """In a table of one batch equal rows are one, of the sum of their weights.
+
+        The draws of a step are those of a row: so a repeated row is what a row of weight two is,
+        and the order of the rows does not matter.
+        """
+        return rows.merged() if len(rows.X) <= self.batch_size else rows
+
     def _set_classes(self, classes: Any, rows: Rows) -> None:
         declared = getattr(self, "_declared", None)
         super()._set_classes(classes if declared is None else declared, rows)
@@ -124,6 +133,9 @@ class StackClassifier(StackEstimator, TrainedClassifier):
         if name == "softmax":
             return Softmax(n_classes, _DRAWS, _NODES, seed)
         return RobustMax(n_classes, self.label_noise)
+
+    def _shares_kernel(self) -> bool:
+        return self.share_kernel
 
     def _latent_shape(self) -> tuple[int, ...]:
         one = len(self.classes_) == 2 and self.likelihood in ("auto", *_OF_TWO)

@@ -16,6 +16,7 @@ from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.nodes import NodeRule, Trivial
 from skgp.core.objectives import Batch, Objective, loss
 from skgp.core.optimizers import Adam, Optimizer
+from skgp.core.projected import SharedGP
 from skgp.core.stack import GPStack, Stack
 from skgp.core.training import Candidate
 from skgp.core.variational import Covariance, make_posterior
@@ -23,6 +24,7 @@ from skgp.estimators._gp_estimator import INITIAL_NOISE, InducingEstimator, each
 from skgp.estimators._minibatch import MinibatchEstimator
 from skgp.estimators._model import StackModel
 from skgp.estimators._setup import Setup
+from skgp.estimators._table import Array
 
 INITIAL_VAR = 0.1  # of q(v)
 
@@ -87,7 +89,7 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
         hidden = self._hidden(setup, x)
         h = hidden.h
         kernel = self._make_kernel(setup, h, len(outputs.latent), 1 + hidden.n_layers)
-        layer = self._layer(kernel, setup, h).double()
+        layer = self._layer(kernel, setup, h, len(outputs.latent)).double()
 
         # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
         # on a long table that costs more than it saves.
@@ -109,18 +111,33 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
         """Kernel of n_gps GPs over features (n, F), for the layer of this number from below."""
-        parts = n_gps, features.shape[1], setup.lengthscale(features)
+        n_kernels = 1 if self._shares_kernel() else n_gps
+        parts = n_kernels, features.shape[1], setup.lengthscale(features)
         return make_kernel(self._layer_kernel(number), *parts)
+
+    def _shares_kernel(self) -> bool:
+        """Whether the GPs of a layer have one kernel and one set of inducing inputs."""
+        return False
 
     def _layer_kernel(self, number: int) -> KernelLike:
         """What the user passed as kernel of the layer of this number from below."""
         return self.kernel
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
-        """The top layer with its initial inducing inputs among the features (n, F)."""
-        Z = each_gp(kernel, setup.centres(features, self.n_inducing))
-        posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
-        return SparseGP(kernel, Z, posterior, self.jitter)
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
+        """The top layer of n_gps GPs with initial inducing inputs among the features (n, F)."""
+        Z = setup.centres(features, self.n_inducing)
+        return self._sparse_layer(kernel, Z, torch.zeros(n_gps, len(Z)), INITIAL_VAR)
+
+    def _sparse_layer(self, kernel: Kernel, Z: Tensor, mu: Tensor, variance: float) -> SparseLayer:
+        """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
+        posterior = make_posterior(self._covariance(), mu, variance)
+        if self._shares_kernel():
+            Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu))
+            return SharedGP(kernel, Z, posterior, mean, self.jitter)
+        return SparseGP(kernel, each_gp(kernel, Z), posterior, self.jitter)
+
+    def _squeeze(self, values: Array) -> Array:
+        return values[0] if self._shares_kernel() else super()._squeeze(values)
 
     def _covariance(self) -> Covariance:
         """Parametrisation of q(u)."""

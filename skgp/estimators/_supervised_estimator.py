@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from skgp.estimators._trained_estimator import TrainedEstimator
@@ -15,6 +16,14 @@ class SupervisedEstimator(TrainedEstimator):
     @abstractmethod
     def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
         """Validated rows whose arguments end in "_val", like the training rows."""
+
+    def _split(self, rows: Rows, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+        """Training rows, and those that early stopping holds out."""
+        return split_rows(rows, self.validation_fraction, rng)
+
+    def _condensed(self, rows: Rows) -> Rows:
+        """Rows that give the same model: all of them by default."""
+        return rows
 
     def _fit(
         self,
@@ -37,5 +46,5 @@ class SupervisedEstimator(TrainedEstimator):
         if X_val is not None:
             held_out = self._held_out_rows(X_val, y_val, sample_weight_val, rows)
         elif self.early_stopping:
-            rows, held_out = split_rows(rows, self.validation_fraction, rng)
-        return self._train(X, y, rows, held_out, rng)
+            rows, held_out = self._split(rows, rng)
+        return self._train(X, y, self._condensed(rows), held_out, rng)

@@ -11,7 +11,7 @@ from skgp.estimators._distribution_classifier import DistributionClassifier
 from skgp.estimators._model import ClassModel
 from skgp.estimators._supervised_estimator import SupervisedEstimator
 from skgp.estimators._table import Array
-from skgp.estimators._validation import Rows, check_labels
+from skgp.estimators._validation import Rows, check_labels, split_by_class
 
 
 class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
@@ -117,6 +117,9 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
     def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
         rows = check_labels(self, X, y, sample_weight, reset=False, suffix="_val")
         return self._coded(rows, "y_val")
+
+    def _split(self, rows: Rows, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+        return split_by_class(rows, self.validation_fraction, rng)
 
     def _set_classes(self, classes: Array, rows: Rows) -> None:
         """Remember the classes and their weights."""

@@ -1,5 +1,6 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
+import math
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -40,6 +41,17 @@ class Rows(NamedTuple):
         """The rows of an index or mask."""
         weight = None if self.weight is None else self.weight[index]
         return Rows(self.X[index], self.y[index], weight)
+
+    def merged(self) -> "Rows":
+        """Distinct pairs of X and y (n,) in sorted order, with the sums of their weights."""
+        pairs = np.column_stack([self.X, self.y])
+        _, first, number, counts = np.unique(
+            pairs, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        if self.weight is None and len(first) == len(pairs):
+            return self.take(first)
+        weight = counts if self.weight is None else np.bincount(number.ravel(), self.weight)
+        return Rows(self.X[first], self.y[first], weight.astype(np.float64))
 
 
 def check_rows(
@@ -223,6 +235,42 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
         ) from error
     check_observed(rows.y[train], "y without the validation rows")
     return rows.take(train), rows.take(held_out)
+
+
+def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Training and validation rows by a random split in which classes keep their shares.
+
+    Parameters
+    ----------
+    rows : Rows
+        With numbers of classes for y. Each class keeps a training row.
+    fraction : float in (0, 1)
+        Share of the rows held out.
+    rng : RandomState
+
+    Returns
+    -------
+    training, held_out : Rows
+
+    Raises
+    ------
+    ValueError
+        If the classes have too few rows for the share.
+    """
+    n = len(rows.X)
+    order = rng.permutation(n)
+    order = order[np.argsort(rows.y[order], kind="stable")]
+    free = order[1:][np.diff(rows.y[order]) == 0.0]  # without the first row of each class
+    n_held_out = math.ceil(fraction * n)
+    if n_held_out > len(free):
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no training row for some class of {n} rows: "
+            "lower it, pass X_val and y_val, or use early_stopping=False"
+        )
+    # Equal steps through rows that are sorted by class take the same share of each.
+    places = (np.arange(n_held_out) + rng.uniform()) * (len(free) / n_held_out)
+    held_out = free[places.astype(int)]
+    return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)
 
 
 def check_sizes(name: str, sizes: Any) -> list[int]:

@@ -37,6 +37,7 @@ class DGPClassifier(SampledEstimator, StackClassifier):
     n_inducing : int, default=300
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
         sample.
+    $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     objective : {"elbo", "predictive"}, default="elbo"
@@ -81,6 +82,7 @@ class DGPClassifier(SampledEstimator, StackClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackClassifier._parameter_constraints,
         **SampledEstimator._parameter_constraints,
+        "share_kernel": ["boolean"],
     }
 
     def __init__(
@@ -92,6 +94,7 @@ class DGPClassifier(SampledEstimator, StackClassifier):
         n_samples: int = 10,
         n_prediction_samples: int = 32,
         n_inducing: int = 300,
+        share_kernel: bool = False,
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",

@@ -42,6 +42,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
     n_inducing : int, default=300
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
         node.
+    $share_kernel
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     $classes
@@ -87,6 +88,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackClassifier._parameter_constraints,
         **SigmaPointEstimator._parameter_constraints,
+        "share_kernel": ["boolean"],
     }
 
     def __init__(
@@ -98,6 +100,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
         n_sites: int = 10,
         quadrature: Literal["qr1", "qr2", "qr3", "gauss-hermite"] = "qr3",
         n_inducing: int = 300,
+        share_kernel: bool = False,
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,

@@ -306,7 +306,7 @@ class IWDGPRegressor(SparseRegressor):
         posterior = make_posterior(self.covariance, mu, _HIDDEN_VAR)
         return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         Z = each_gp(kernel, self._inducing_inputs(setup, features, len(self._parts())))
         posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
         return SparseGP(kernel, Z, posterior, self.jitter)

@@ -128,12 +128,12 @@ class SVGPRegressor(SparseRegressor):
     def _objective(self) -> Objective:
         return ELBO if self.gamma is None else gamma_robust(self.gamma)
 
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor) -> SparseLayer:
+    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         Z = setup.centres(features, self.n_inducing)
         joint = setup.centres(features, self.n_inducing + self.n_orthogonal)
         n_orthogonal = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows
         if n_orthogonal == 0:
-            return super()._layer(kernel, setup, features)
+            return super()._layer(kernel, setup, features, n_gps)
         # The mean's own basis is to be where that of q(u) is not.
         farthest = torch.cdist(joint, Z).amin(1).topk(n_orthogonal).indices
         Z, Z_mean = each_gp(kernel, Z), each_gp(kernel, joint[farthest])

@@ -26,6 +26,7 @@ class SVGPClassifier(StackClassifier):
     n_inducing : int, default=300
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row and latent
         function.
+    $share_kernel
     covariance : {"full", "diagonal", "delta"}, default="full"
         Covariance of q(u). "delta" is a point with log p(u) in the objective (MAP), in the
         whitened variables.
@@ -66,6 +67,7 @@ class SVGPClassifier(StackClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackClassifier._parameter_constraints,
         "covariance": [StrOptions({"full", "diagonal", "delta"})],
+        "share_kernel": ["boolean"],
     }
 
     def __init__(
@@ -73,6 +75,7 @@ class SVGPClassifier(StackClassifier):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        share_kernel: bool = False,
         covariance: Literal["full", "diagonal", "delta"] = "full",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,

@@ -9,6 +9,7 @@ from skgp.scoring._calibration import (
     pit,
     zscores,
 )
+from skgp.scoring._class_calibration import expected_calibration_error
 from skgp.scoring._joint_scores import energy_score, joint_nll
 from skgp.scoring._normality import shapiro_wilk
 from skgp.scoring._scorers import (
@@ -18,6 +19,7 @@ from skgp.scoring._scorers import (
     neg_calibration_error_scorer,
     neg_coverage_error_scorer,
     neg_crps_scorer,
+    neg_expected_calibration_error_scorer,
     neg_interval_score_scorer,
     neg_joint_nll_scorer,
     neg_nll_scorer,
@@ -42,6 +44,7 @@ __all__ = [
     "cross_val_predict_dist",
     "crps",
     "energy_score",
+    "expected_calibration_error",
     "interval_score",
     "joint_nll",
     "make_dist_scorer",
@@ -49,6 +52,7 @@ __all__ = [
     "neg_calibration_error_scorer",
     "neg_coverage_error_scorer",
     "neg_crps_scorer",
+    "neg_expected_calibration_error_scorer",
     "neg_interval_score_scorer",
     "neg_joint_nll_scorer",
     "neg_nll_scorer",

@@ -11,6 +11,7 @@ from oracles.models import normal, to_array
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 from torch import Tensor
 
+from skgp.core import robust_max
 from skgp.core.bernoulli import Bernoulli, Logit, Probit
 from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
@@ -127,6 +128,36 @@ def test_robust_max_of_two_classes_in_closed_form(rng: np.random.Generator) -> N
     expected = ndtr(to_array(gap / latent.f_var.sum(-1).sqrt()))
     expected[:, [1, 4]] = 1.0 - expected[:, [1, 4]]
     np.testing.assert_allclose(largest, expected, rtol=0, atol=1e-7)
+
+
+def test_robust_max_in_chunks(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row by row the same values and gradients, bit by bit but for the order of a sum."""
+    latent, codes = random_latent(rng, 3, 5, 4), torch.tensor([0, 3, 1, 2, 2])
+
+    def value_and_gradients() -> list[Tensor]:
+        parts = [part.detach().requires_grad_() for part in latent]
+        value = RobustMax(4, 1e-3).log_class(Latent(*parts), codes)
+        return [value, *torch.autograd.grad((value * value).sum(), parts)]
+
+    whole = value_and_gradients()
+    monkeypatch.setattr(robust_max, "_CHUNK_CELLS", 1)
+    for part, expected in zip(value_and_gradients(), whole, strict=True):
+        np.testing.assert_allclose(part.detach(), expected.detach(), rtol=1e-12)
+
+
+def test_robust_max_keeps_nothing_of_the_size_of_its_points(rng: np.random.Generator) -> None:
+    """50 classes: what a step holds for its gradient is some times the moments."""
+    latent = Latent(*(part.requires_grad_() for part in random_latent(rng, 2, 7, 50)))
+    sizes: list[int] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        RobustMax(50, 1e-3).expected_log_class(latent, torch.arange(7))
+    assert sizes
+    assert max(sizes) == latent.f_mean.numel()
 
 
 def test_softmax_against_samples(rng: np.random.Generator) -> None:

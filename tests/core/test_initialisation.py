@@ -19,6 +19,7 @@ from skgp.core.layers import DecoupledGP, SparseGP
 from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.nodes import trivial
 from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.projected import SharedGP
 from skgp.core.stack import GPStack
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, FullPosterior
 
@@ -203,3 +204,35 @@ def test_residuals_of_targets_that_are_linear_are_not_magnified() -> None:
     weights = start_covariates(X, X[:, :1], torch.ones(50).double(), 1, torch.Generator())
     w = torch.cat([X, X[:, :1]], 1) @ weights.mT
     assert w.abs().max() < 0.1
+
+
+def test_gps_that_share_a_kernel_start_as_gps_with_equal_kernels(problem):
+    """The steps on the hyper-parameters differ, for a shared kernel sees the sum of the bounds."""
+    _, Z, x, y, weight = problem
+    layers = []
+    for n_kernels in (1, 2):
+        kernel = Stationary("rbf", n_kernels, 2, 1.3).double()
+        posterior = FullPosterior(torch.zeros(2, 5, dtype=torch.float64), 0.1)
+        Z0 = Z[:1].expand(n_kernels, -1, -1).clone()
+        if n_kernels == 1:
+            mean = torch.zeros(2, dtype=torch.float64)
+            layers.append(SharedGP(kernel, Z0, posterior, mean, JITTER))
+        else:
+            layers.append(SparseGP(kernel, Z0, posterior, JITTER))
+    noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
+    for layer in layers:
+        start_posterior(layer, x, y, weight, noise_var, 30.0)
+    moments = [layer.moments(x.unsqueeze(0), layer.factors()) for layer in layers]
+    for name in ("f_mean", "f_var"):
+        shared, separate = (getattr(latent, name).detach() for latent in moments)
+        np.testing.assert_allclose(shared, separate, atol=1e-10)
+    fitted = start_hyperparameters(layers[0], x, y, weight, 0.1)
+    assert fitted.shape == (2,)
+    bounds = [
+        collapsed_bound(kernel, Z[:1], x, y, weight, noise, JITTER).sum()
+        for kernel, noise in (
+            (layers[0].kernel, fitted),
+            (Stationary("rbf", 1, 2, 1.3).double(), torch.full_like(fitted, 0.1)),
+        )
+    ]
+    assert bounds[0] > bounds[1] + 1.0

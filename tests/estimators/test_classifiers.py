@@ -31,10 +31,6 @@ CLASSIFIERS: dict[str, tuple[type, dict[str, Any]]] = {
     "dgp": (DGPClassifier, {"n_samples": 3, "n_prediction_samples": 8}),
     "dspp": (DSPPClassifier, {"n_sites": 3}),
 }
-EXPECTED_FAILURES_OF_DRAWS = {
-    "check_sample_weight_equivalence_on_dense_data": "each row of a batch draws hidden values of "
-    "its own, so that a repeated row is only on average what a row of weight two is"
-}
 every = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
@@ -50,10 +46,6 @@ def test_every_classifier_is_tested() -> None:
 
 @parametrize_with_checks(
     [make(name, dtype="float64") for name in CLASSIFIERS],
-    expected_failed_checks=lambda model: (
-        EXPECTED_FAILURES_OF_DRAWS if isinstance(model, DGPClassifier) else {}
-    ),
-    xfail_strict=True,
 )
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -1,0 +1,104 @@
+"""Rows of classifiers: repeated ones, and those that early stopping holds out."""
+
+import numpy as np
+import pytest
+
+from skgp import DGPClassifier, SVGPClassifier
+from skgp.estimators._validation import Rows, split_by_class
+
+SMALL = {"n_inducing": 10, "max_iter": 10, "random_state": 0, "dtype": "float64"}
+
+
+def table(n: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    return X, (X.sum(1) > 0).astype(int) + (X[:, 0] > 1.0)
+
+
+def test_merged_rows_against_a_dictionary() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (60, 2)).astype(float), rng.integers(0, 2, 60).astype(float)
+    for weight in (None, rng.uniform(0.5, 2.0, 60)):
+        sums: dict[tuple[float, ...], float] = {}
+        for i in range(60):
+            key = (*X[i], y[i])
+            sums[key] = sums.get(key, 0.0) + (1.0 if weight is None else weight[i])
+        rows = Rows(X, y, weight).merged()
+        keys = sorted(sums)
+        np.testing.assert_array_equal(np.column_stack([rows.X, rows.y]), keys)
+        np.testing.assert_allclose(rows.weight, [sums[key] for key in keys], rtol=1e-12)
+    distinct = Rows(X[:1], y[:1], None).merged()
+    assert distinct.weight is None
+
+
+@pytest.mark.parametrize("likelihood", ["robust-max", "softmax"])
+def test_repeated_rows_in_any_order_are_weights_though_rows_are_drawn(likelihood: str) -> None:
+    X, y = table()
+    times = np.random.default_rng(1).integers(0, 4, len(y))
+    order = np.random.default_rng(2).permutation(times.sum())
+    model = DGPClassifier(n_samples=2, likelihood=likelihood, **SMALL)
+    p = model.fit(X, y, sample_weight=times).predict_proba(X)
+    assert model.n_samples_seen_ == times.sum()
+    repeated = X.repeat(times, 0)[order], y.repeat(times)[order]
+    np.testing.assert_allclose(model.fit(*repeated).predict_proba(X), p, rtol=1e-7)
+    assert model.n_samples_seen_ == times.sum()
+
+
+def test_rows_of_one_batch_draw_for_themselves() -> None:
+    """Not so few draws that the fit depends on which they are: another seed of them is alike."""
+    X, y = table(100)
+    fits = []
+    for seed in (0, 1):
+        params = SMALL | {"max_iter": 80, "random_state": seed}
+        fits.append(DGPClassifier(**params).fit(X, y).predict_proba(X))
+    assert np.abs(fits[0] - fits[1]).mean() < 0.05
+
+
+def test_in_batches_rows_stay_as_they_are() -> None:
+    X, y = table()
+    X, y = np.concatenate([X, X]), np.concatenate([y, y])
+    steps = []
+    for batch_size in (20, 200):
+        model = SVGPClassifier(batch_size=batch_size, **SMALL)
+        rows = model._condensed(Rows(X, y, None))
+        steps.append(len(rows.X))
+    assert steps == [80, 40]
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.3, 0.5])
+def test_classes_keep_their_shares_in_both_parts(fraction: float) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat([0.0, 1.0, 2.0, 3.0], [200, 60, 11, 1]))
+    rows = Rows(np.arange(272.0)[:, None], y, np.arange(272.0))
+    for seed in range(5):
+        training, held_out = split_by_class(rows, fraction, np.random.RandomState(seed))
+        ids = np.concatenate([training.X[:, 0], held_out.X[:, 0]])
+        np.testing.assert_array_equal(np.sort(ids), np.arange(272))
+        np.testing.assert_array_equal(training.weight, training.X[:, 0])
+        np.testing.assert_array_equal(held_out.y, y[held_out.X[:, 0].astype(int)])
+        assert len(held_out.y) == np.ceil(fraction * 272)
+        counts = np.bincount(held_out.y.astype(int), minlength=4)
+        assert np.all(np.abs(counts[:3] - fraction * np.array([200, 60, 11])) <= 2.0)
+        assert counts[3] == 0
+    other = split_by_class(rows, fraction, np.random.RandomState(99))[1]
+    assert set(other.X[:, 0]) != set(held_out.X[:, 0])
+
+
+def test_every_row_but_the_last_of_its_class_may_be_held_out() -> None:
+    rows = Rows(np.arange(20.0)[:, None], np.repeat([0.0, 1.0], [15, 5]), None)
+    times = np.zeros(20)
+    for seed in range(300):
+        held_out = split_by_class(rows, 0.25, np.random.RandomState(seed))[1]
+        times[held_out.X[:, 0].astype(int)] += 1
+    # a row is held out with probability 5 / 18 * 14 / 15 or 5 / 18 * 4 / 5
+    expected = 300 * 5 / 18 * np.repeat([14 / 15, 4 / 5], [15, 5])
+    assert np.all(np.abs(times - expected) < 4.5 * np.sqrt(expected))
+
+
+def test_early_stopping_keeps_a_class_of_one_row_for_training() -> None:
+    X, y = table()
+    y[5] = 7
+    model = SVGPClassifier(early_stopping=True, validation_fraction=0.4, **SMALL).fit(X, y)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2, 7])
+    with pytest.raises(ValueError, match=r"validation_fraction=0.95.*some class"):
+        SVGPClassifier(early_stopping=True, validation_fraction=0.95, **SMALL).fit(X, y)
