@@ -1,11 +1,11 @@
 """Time training steps and predictions of every estimator against GPyTorch, in one run.
 
-    python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep latent scaling memory]
+    python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep latent readout ...]
 
 Both sides run float32 with the same sizes, the same optimiser and in turn, so that the ratio holds
 when the machine's speed drifts. The last column is skgp's prediction in float64, its default. Then
-a step with latent covariates against one of our own deep GP, the cost of a step of a deep sigma
-point process against its sizes, and peak memory.
+a step with latent covariates against one of our own deep GP, steps with readouts against one
+without, the cost of a step of a deep sigma point process against its sizes, and peak memory.
 """
 
 import argparse
@@ -36,6 +36,9 @@ from skgp import (
     DGPRegressor,
     DSPPRegressor,
     IWDGPRegressor,
+    MOGPRegressor,
+    NeuralMOGPRegressor,
+    NeuralSBGPRNRegressor,
     PPGPRRegressor,
     SVGPRegressor,
 )
@@ -47,10 +50,12 @@ WIDTH, SITES = 3, 10  # of the deep models
 N_PREDICT, N_PREDICT_DEEP = 100_000, 10_000
 B_MEMORY = 10_000
 B_LATENT, M_LATENT, LATENT_SAMPLES, LATENT_WIDTH = 512, 128, 5, 5  # samples: K, or S without w
+P, READOUT_SAMPLES = 8, 32  # outputs of the models with readouts, and draws of a step
+N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
 
-Estimator = SVGPRegressor | PPGPRRegressor | DGPRegressor | DSPPRegressor
+Estimator = SVGPRegressor | PPGPRRegressor | DGPRegressor | DSPPRegressor | MOGPRegressor
 
 
 class Case(NamedTuple):
@@ -142,6 +147,38 @@ def latent(pair: tuple[Estimator, Estimator], n_features: int, repeats: int) -> 
     print(f"{first} {a * 1e3:.1f} ms, {second} {b * 1e3:.1f} ms, ratio {ratio:.2f}")
 
 
+def readout_cases() -> dict[str, Estimator]:
+    """Half as many latent functions as outputs, mixed by a point; then what may stand between."""
+    common = {"n_inducing": M, "batch_size": B, "max_iter": 1, "random_state": 0}
+    sampling = {"inference": "sampling", "n_samples": READOUT_SAMPLES, **common}
+    analytic = {"inference": "analytic", "activation": "erf", **common}
+    cases = {
+        "mixing is a point": SVGPRegressor(n_latents=P // 2, **common),
+        "MOGP, analytic": MOGPRegressor(**common),
+    }
+    for n_hidden in N_HIDDEN:
+        cases[f"N-MOGP, {n_hidden} units, sampling"] = NeuralMOGPRegressor(
+            n_hidden=n_hidden, **sampling
+        )
+    for n_hidden in N_HIDDEN:
+        cases[f"N-MOGP, {n_hidden} units, analytic"] = NeuralMOGPRegressor(
+            n_hidden=n_hidden, **analytic
+        )
+    cases["N-SBGPRN, 8 units, sampling"] = NeuralSBGPRNRegressor(n_hidden=8, **sampling)
+    return cases
+
+
+def readouts(cases: dict[str, Estimator], n_features: int, repeats: int) -> None:
+    """Print what a step of each model with P outputs costs in steps of the first."""
+    X, y = make_rows(B, n_features)
+    Y = np.stack([np.roll(y, k) for k in range(P)], -1)
+    steps = in_turn([OurStep(estimator, X, Y) for estimator in cases.values()], repeats)
+    print(f"\nstep with {P} outputs: B = {B}, M = {M}, D = {n_features}, S = {READOUT_SAMPLES}")
+    print(f"{'':30}{'ms':>8}{'ratio':>8}")
+    for name, step in zip(cases, steps, strict=True):
+        print(f"{name:30}{step * 1e3:8.1f}{step / steps[0]:8.2f}")
+
+
 def seconds(function: Callable[[], object]) -> float:
     """Wall time of one call."""
     start = time.perf_counter()
@@ -187,7 +224,8 @@ class OurStep:
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         x = torch.from_numpy(X).float()
-        self.batch = Batch(x, Targets(torch.from_numpy(y).float().unsqueeze(-1), None), None)
+        targets = torch.from_numpy(y.reshape(len(y), -1)).float()
+        self.batch = Batch(x, Targets(targets, None), None)
         self.model.train()
 
     def __call__(self) -> None:
@@ -308,7 +346,7 @@ def print_peak(what: str, function: Callable[[], object]) -> None:
 
 
 PEAKS = {"prediction": memory_of_prediction, "step": memory_of_step}
-PARTS = ("flat", "deep", "latent", "scaling", "memory")
+PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory")
 
 
 def main() -> None:
@@ -330,6 +368,8 @@ def main() -> None:
         compare(deep_cases(), 8, arguments.repeats)
     if "latent" in arguments.only:
         latent(latent_pair(), 8, arguments.repeats)
+    if "readout" in arguments.only:
+        readouts(readout_cases(), 8, arguments.repeats)
     if "scaling" in arguments.only:
         scaling(8, arguments.repeats)
     if "memory" in arguments.only:

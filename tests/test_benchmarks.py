@@ -63,6 +63,19 @@ def test_a_step_is_measured_against_one_of_our_own(small_speed, monkeypatch, cap
     assert "DSPPRegressor 200.0 ms, DGPRegressor 150.0 ms, ratio 1.75" in printed
 
 
+def test_steps_with_readouts_are_measured_in_steps_of_the_first(small_speed, monkeypatch, capsys):
+    cases = small_speed.readout_cases()
+    small_speed.readouts(cases, n_features=2, repeats=1)
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in cases)
+    monkeypatch.setattr(small_speed, "in_turn", lambda steps, repeats: [0.2, 0.5])
+    pair = {name: cases[name] for name in ("mixing is a point", "MOGP, analytic")}
+    small_speed.readouts(pair, n_features=2, repeats=1)
+    *_, first, second = capsys.readouterr().out.splitlines()
+    assert first.split()[-2:] == ["200.0", "1.00"]
+    assert second.split()[-2:] == ["500.0", "2.50"]
+
+
 def test_average_ranks_of_the_committed_results():
     """By a loop over sets and settings instead of groups."""
     (protocol,) = tables_of(load_protocol("ppgpr2020"))
