@@ -122,6 +122,8 @@ def load_split(path: Path, table: Table, split: int) -> Split:
     X, y = archive["X"].astype(float), archive[table.get("targets", "y")].astype(float)
     if table.get("differences"):
         y = y - X[:, : y.shape[1]]
+    if table.get("latent_inputs"):
+        y = np.hstack([X, y])
     kept = np.arange(len(X))
     max_rows = table.get("max_rows") or len(X)
     if len(X) > max_rows:
