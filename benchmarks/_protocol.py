@@ -130,7 +130,9 @@ def load_split(path: Path, table: Table, split: int) -> Split:
         kept = np.random.default_rng(0).permutation(len(X))[:max_rows]
     X, y = X[kept], y[kept]
     if "mask" in table:
-        is_test = archive[table["mask"]][kept, split]
+        named = [table["mask"]] if isinstance(table["mask"], str) else table["mask"]
+        mask = next(name for name in named if name in archive)
+        is_test = archive[mask][kept, split]
         parts = [np.flatnonzero(~is_test), np.flatnonzero(is_test), kept[:0]]
     else:
         order = np.random.default_rng(split).permutation(len(X))

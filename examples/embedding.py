@@ -2,10 +2,10 @@
 Latent inputs: images of digits made of ten numbers
 ===================================================
 
-A table without targets can be described by inputs that nobody observed: each image of a digit gets a
-few latent numbers, and functions of these, Gaussian processes behind a layer of hidden units, make its
-64 pixels. New images are turned into latent numbers and back, also where half of their pixels are
-missing.
+A table without targets can be described by inputs that nobody observed: each image of a digit gets
+ten latent numbers, and functions of these, Gaussian processes behind a layer of hidden units, make
+its 64 pixels. New images are turned into latent numbers and back, also where half of their pixels
+are missing.
 """
 
 # %%
@@ -55,13 +55,14 @@ print(f"whole images: embedding {error(whole_again):.3f}, PCA {error(linear):.3f
 print(f"half of the pixels: embedding {error(from_half):.3f}, PCA {error(linear_from_half):.3f}")
 
 # %%
-# Twelve of the test images.
+# Twelve of the test images; hidden pixels are blue.
 shown = [images_test, whole_again, linear, halved, from_half, linear_from_half]
 names = ["image", "embedding", "PCA", "half of it", "embedding", "PCA"]
+colors = plt.get_cmap("gray_r").with_extremes(bad="tab:blue")
 figure, axes = plt.subplots(len(shown), 12, figsize=(9, 4.8), layout="constrained")
 for row_of_axes, table, name in zip(axes, shown, names, strict=True):
     for ax, image in zip(row_of_axes, table, strict=False):
-        ax.imshow(image.reshape(8, 8), cmap="gray_r", vmin=0.0, vmax=16.0 / 5.0)
+        ax.imshow(image.reshape(8, 8), cmap=colors, vmin=0.0, vmax=16.0 / 5.0)
         ax.set(xticks=[], yticks=[])
     row_of_axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_cases import REGRESSORS, VARIATIONAL_REGRESSORS, rows_have_draws
-from sklearn.base import RegressorMixin, is_regressor
+from contract_cases import EMBEDDINGS, REGRESSORS, VARIATIONAL_REGRESSORS, Case, rows_have_draws
+from sklearn.base import RegressorMixin, TransformerMixin, is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skgp
@@ -54,7 +54,7 @@ def _applicable_checks() -> Any:
     # In float64, because one of the checks compares fits that differ in the order of summation to
     # 1e-7.
     mark = parametrize_with_checks(
-        [case.make(dtype="float64") for case in REGRESSORS],
+        [case.make(dtype="float64") for case in REGRESSORS + EMBEDDINGS],
         expected_failed_checks=_expected_failures,
         xfail_strict=True,
     )
@@ -64,7 +64,7 @@ def _applicable_checks() -> Any:
         for value in values
         if _check_name(getattr(value, "values", value)[1]) != ARRAY_API_CHECK
     ]
-    assert len(values) - len(kept) == len(REGRESSORS)
+    assert len(values) - len(kept) == len(REGRESSORS + EMBEDDINGS)
     return pytest.mark.parametrize(names, kept, **mark.kwargs)
 
 
@@ -101,19 +101,22 @@ def test_array_api_dispatch_changes_nothing_for_numpy_arrays() -> None:
     assert run.stdout.split() == [case.name for case in REGRESSORS]
 
 
-def test_every_public_regressor_has_a_case() -> None:
+@pytest.mark.parametrize(
+    ("mixin", "cases"), [(RegressorMixin, REGRESSORS), (TransformerMixin, EMBEDDINGS)]
+)
+def test_every_public_estimator_has_a_case(mixin: type, cases: tuple[Case, ...]) -> None:
     public = {
         name
         for module in (skgp, baselines)
         for name in module.__all__
-        if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, RegressorMixin)
+        if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, mixin)
     }
     assert public
-    assert {case.cls.__name__ for case in REGRESSORS} == public
+    assert {case.cls.__name__ for case in cases} == public
 
 
 def test_case_names_are_unique() -> None:
-    names = [case.name for case in REGRESSORS]
+    names = [case.name for case in REGRESSORS + EMBEDDINGS]
     assert len(set(names)) == len(names)
 
 

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 import pytest
-from contract_cases import ONE_PER_CLASS, Case, Data
+from contract_cases import EMBEDDINGS, ONE_PER_CLASS, Case, Data
 
 from skgp.estimators._documentation import documented
 
@@ -13,7 +13,7 @@ SECTION = re.compile(r"^ {4}(\w[\w ]*)\n {4}-+$", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\w[\w, ]*) : (.*)$", re.MULTILINE)
 
 
-@pytest.fixture(params=ONE_PER_CLASS, ids=lambda case: case.name)
+@pytest.fixture(params=(*ONE_PER_CLASS, *EMBEDDINGS), ids=lambda case: case.name)
 def documented_case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
@@ -62,7 +62,7 @@ def test_defaults_are_those_of_the_signature(documented_case: Case) -> None:
 def test_attributes_exist_after_a_fit(documented_case: Case, data: Data) -> None:
     import pandas as pd
 
-    model = documented_case.make(max_iter=2, early_stopping=True)
+    model = documented_case.make(**documented_case.known({"max_iter": 2, "early_stopping": True}))
     names = set(entries(documented_case.cls, "Attributes"))
     model.fit(pd.DataFrame(data.X, columns=["a", "b", "c"]), data.y)
     missing = {name for name in names if not hasattr(model, name)}

@@ -1,4 +1,4 @@
-"""Embeddings: scikit-learn's contract, starts, missing entries, densities, reconstructions."""
+"""Embeddings: starts, missing entries, densities, reconstructions."""
 
 import copy
 import inspect
@@ -9,15 +9,13 @@ import gpytorch
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import skgp
 from skgp import MOGPEmbedding, NeuralMOGPEmbedding, NeuralSBGPRNEmbedding
 from skgp.core.mixing import NetworkMixing, NormalMixing
 from skgp.core.units import IdentityUnits, NeuralUnits
@@ -32,7 +30,6 @@ SMALL: dict[str, Any] = {
     "n_importance": 20,
     "random_state": 0,
 }
-ARRAY_API_CHECK = "check_array_api_input"  # it needs an environment variable, and is skipped
 
 
 def make_table(n: int = 60, seed: int = 0) -> Any:
@@ -46,28 +43,6 @@ def make_table(n: int = 60, seed: int = 0) -> Any:
 @pytest.fixture(params=EMBEDDINGS, ids=lambda cls: cls.__name__)
 def cls(request: pytest.FixtureRequest) -> type:
     return request.param
-
-
-def test_every_public_embedding_is_tested() -> None:
-    public = {
-        name
-        for name in skgp.__all__
-        if inspect.isclass(c := getattr(skgp, name)) and issubclass(c, TransformerMixin)
-    }
-    assert public == {c.__name__ for c in EMBEDDINGS}
-
-
-def _checks() -> Any:
-    mark = parametrize_with_checks([c(**{**SMALL, "dtype": "float64"}) for c in EMBEDDINGS])
-    names, values = mark.args
-    kept = [v for v in values if v[1].func.__name__ != ARRAY_API_CHECK]
-    assert len(values) - len(kept) == len(EMBEDDINGS)
-    return pytest.mark.parametrize(names, kept, **mark.kwargs)
-
-
-@_checks()
-def test_sklearn_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 def test_parameters_have_constraints_and_defaults(cls: Any) -> None:
