@@ -128,13 +128,17 @@ def load_split(path: Path, table: Table, split: int) -> Split:
     X, y = archive["X"].astype(float), archive[table.get("targets", "y")].astype(float)
     if table.get("differences"):
         y = y - X[:, : y.shape[1]]
+    if table.get("latent_inputs"):
+        y = np.hstack([X, y])
     kept = np.arange(len(X))
     max_rows = table.get("max_rows") or len(X)
     if len(X) > max_rows:
         kept = np.random.default_rng(0).permutation(len(X))[:max_rows]
     X, y = X[kept], y[kept]
     if "mask" in table:
-        is_test = archive[table["mask"]][kept, split]
+        named = [table["mask"]] if isinstance(table["mask"], str) else table["mask"]
+        mask = next(name for name in named if name in archive)
+        is_test = archive[mask][kept, split]
         parts = [np.flatnonzero(~is_test), np.flatnonzero(is_test), kept[:0]]
     else:
         order = np.random.default_rng(split).permutation(len(X))

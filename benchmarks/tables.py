@@ -23,6 +23,7 @@ from sklearn.base import is_classifier
 
 import skgp
 from benchmarks._class_scores import class_scores
+from benchmarks._embedded import embedding_scores
 from benchmarks._nested import nested_log_likelihood
 from benchmarks._pictures import draw, draw_weights
 from benchmarks._protocol import (
@@ -55,16 +56,21 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
     params = resolved(fit.params, rows.train[0])
     estimator = getattr(module, method["estimator"])(**params, memory=memory)
     start = time.perf_counter()
-    estimator.fit(*rows.train)
+    if table.get("latent_inputs"):
+        estimator.fit(rows.train[1])
+    else:
+        estimator.fit(*rows.train)
     fit_seconds = time.perf_counter() - start
-    nested = {}
-    if table.get("nested"):
-        nested["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
+    if table.get("latent_inputs"):
+        values = embedding_scores(estimator, rows.test[1])
+    else:
+        values = (class_scores if is_classifier(estimator) else scores)(estimator, rows)
+        if table.get("nested"):
+            values["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
     return {
         **fit._asdict(),
         "estimator": method["estimator"],
-        **(class_scores if is_classifier(estimator) else scores)(estimator, rows),
-        **nested,
+        **values,
         "seconds": round(fit_seconds, 1),
         "threads": torch.get_num_threads(),
         "n_iter": estimator.n_iter_,

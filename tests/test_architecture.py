@@ -67,7 +67,7 @@ LEVELS = (
         "skgp.core.cvae",
         "skgp.core.readout_stack",
     ),
-    ("skgp.core.importance",),
+    ("skgp.core.importance", "skgp.core.latent_inputs"),
     ("skgp.estimators._",),  # every private module of the package
     ("skgp.estimators.",),  # every public module: the families
 )

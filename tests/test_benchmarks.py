@@ -6,6 +6,7 @@ from scipy.stats import rankdata
 
 from benchmarks import _render, speed, tables
 from benchmarks._cosine import make_split
+from benchmarks._embedded import embedding_scores
 from benchmarks._linear import LinearRegressor
 from benchmarks._nested import nested_log_likelihood
 from benchmarks._pictures import draw_weights
@@ -20,7 +21,13 @@ from benchmarks._protocol import (
 )
 from benchmarks._protocol import tables as tables_of
 from benchmarks._render import average_ranks, chosen, compare, render
-from skgp import DGPRegressor, DSPPRegressor, NeuralMOGPRegressor, scoring
+from skgp import (
+    DGPRegressor,
+    DSPPRegressor,
+    NeuralMOGPEmbedding,
+    NeuralMOGPRegressor,
+    scoring,
+)
 
 
 @pytest.fixture
@@ -133,6 +140,34 @@ def test_targets_may_be_changes_of_the_leading_inputs(tmp_path):
     table = {"mask": "block_mask", "targets": "Y", "units": "original", "differences": True}
     split = load_split(tmp_path / "rows.npz", table, 0)
     np.testing.assert_array_equal(split.test[1], Y[7:] - X[7:, :2])
+
+
+def test_rows_of_an_embedding_are_inputs_and_targets(tmp_path):
+    X, Y = np.arange(30.0).reshape(10, 3) ** 2, np.arange(20.0).reshape(10, 2)
+    mask = np.arange(10)[:, None] > 6
+    np.savez(tmp_path / "rows.npz", X=X, Y=Y, test_mask=mask)
+    table = {"mask": ["block_mask", "test_mask"], "targets": "Y", "latent_inputs": True}
+    split = load_split(tmp_path / "rows.npz", table, 0)
+    both = np.hstack([X, Y])
+    expected = (both[7:] - both[:7].mean(0)) / both[:7].std(0)
+    np.testing.assert_allclose(split.test[1], expected)
+
+
+@pytest.mark.parametrize("inference", ["sampling", "analytic"])
+def test_reconstruction_of_held_out_rows_is_scored(inference):
+    """Of certain inputs and a reconstruction without spread it is a normal's density."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(-1.0, 1.0, (60, 1))
+    Y = np.hstack([t, t**2, np.sin(3.0 * t)]) + 0.1 * rng.standard_normal((60, 3))
+    params = {"n_inducing": 8, "max_iter": 100, "random_state": 0, "inference": inference}
+    model = NeuralMOGPEmbedding(1, **params).fit(Y[:40])
+    values = embedding_scores(model, Y[40:])
+    mean = model.inverse_transform(model.transform(Y[40:]))
+    assert values["RMSE"] == pytest.approx(np.sqrt(np.mean((mean - Y[40:]) ** 2, axis=0)).mean())
+    assert values["IWLL"] == model.score(Y[40:])
+    draws = model.transform_dist(Y[40:]).rvs(400, random_state=1)
+    density = [model.predict_dist(draws[..., k]).joint_logpdf(Y[40:]).mean() for k in range(400)]
+    assert values["nested_LL"] == pytest.approx(np.mean(density), abs=0.15)
 
 
 def test_made_up_rows_are_those_of_the_paper():

@@ -6,13 +6,13 @@ from torch import Tensor, nn
 from skgp.core.likelihoods import Likelihood, Targets
 from skgp.core.linalg import log_mean_exp
 from skgp.core.local import Free, Local
-from skgp.core.nodes import NodeRule, Nodes, make_generator
+from skgp.core.nodes import NodeRule, Nodes, Sampled, make_generator
 from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.optimizers import Adam
 from skgp.core.stack import Stack
 from skgp.core.training import one_cycle
 
-_STEPS = 300
+_STEPS = 200
 _RATE = 0.1
 _PAIRS = 16  # of draws by which the start and the end are compared
 _OF_STEPS, _OF_ENDS, _OF_DENSITIES = range(3)  # sources of chance
@@ -120,8 +120,8 @@ class Inversion:
         n_draws : int
             Number K.
         """
-        epsilon = _normals(_OF_DENSITIES, local.mean, n_draws, 1)
-        epsilon = epsilon.expand(-1, len(local.mean), -1)
+        epsilon = _normals(_OF_DENSITIES, local.mean, n_draws)
+        epsilon = epsilon.unsqueeze(1).expand(-1, len(local.mean), -1)
         terms, x = self._terms(PREDICTIVE, local, targets, self.nodes(1), epsilon)
         return log_mean_exp(terms + local.log_ratio(x, epsilon), 0)
 
@@ -142,14 +142,12 @@ class Inversion:
         return objective.reduce(terms, nodes.log_omega).unflatten(0, x.shape[:2]), x
 
 
-def _normals(source: int, like: Tensor, *shape: int) -> Tensor:
-    """Standard normal numbers (*shape, C) from one source of chance, for moments (B, C)."""
-    generator = make_generator(source)
-    size = *shape, like.shape[-1]
-    return torch.randn(size, generator=generator, dtype=torch.float64).to(like)
+def _normals(source: int, like: Tensor, n: int) -> Tensor:
+    """A scrambled Sobol sequence of standard normals, (n, C), for moments (B, C)."""
+    return Sampled([like.shape[-1]], 1, n, source).fixed.to(like)
 
 
 def _pairs(source: int, like: Tensor, n: int) -> Tensor:
     """Antithetic pairs of standard normals, (n, 2, 1, C)."""
-    draws = _normals(source, like, n, 1, 1)
+    draws = _normals(source, like, n)[:, None, None]
     return torch.cat([draws, -draws], 1)

@@ -225,7 +225,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     @property
     def embedding_(self) -> Array:
         """Posterior means of the training rows' latent inputs, (n, n_components)."""
-        return self._training_posterior().mean.cpu().numpy()
+        return self._training_posterior().mean.cpu().numpy().copy()
 
     @property
     def embedding_std_(self) -> Array:

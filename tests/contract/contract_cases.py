@@ -14,9 +14,12 @@ from skgp import (
     FITCRegressor,
     GPRNRegressor,
     IWDGPRegressor,
+    MOGPEmbedding,
     MOGPRegressor,
     NeuralDGPRegressor,
+    NeuralMOGPEmbedding,
     NeuralMOGPRegressor,
+    NeuralSBGPRNEmbedding,
     NeuralSBGPRNRegressor,
     PPGPRRegressor,
     SBGPRNRegressor,
@@ -221,6 +224,13 @@ MINIBATCH_REGRESSORS = (
     Case("cvae-two", CVAERegressor, {"latent_dim": 2, **_CVAE}),
 )
 REGRESSORS = MINIBATCH_REGRESSORS + COLLAPSED_REGRESSORS
+# Transformers of tables without targets.
+_EMBEDDING = {"max_iter": 10, "n_samples": 4, "n_prediction_samples": 8, "n_importance": 20}
+EMBEDDINGS = (
+    Case("mogp-embedding", MOGPEmbedding, _EMBEDDING),
+    Case("neural-mogp-embedding", NeuralMOGPEmbedding, _EMBEDDING),
+    Case("neural-sbgprn-embedding", NeuralSBGPRNEmbedding, _EMBEDDING),
+)
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
 # One of each base class that trains in its own way, for what happens before and after training.

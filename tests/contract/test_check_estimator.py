@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_cases import ONE_PER_CLASS, REGRESSORS, VARIATIONAL_REGRESSORS, Case, rows_have_draws
-from sklearn.base import RegressorMixin, is_regressor
+from contract_cases import (
+    EMBEDDINGS,
+    ONE_PER_CLASS,
+    REGRESSORS,
+    VARIATIONAL_REGRESSORS,
+    Case,
+    rows_have_draws,
+)
+from sklearn.base import RegressorMixin, TransformerMixin, is_regressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skgp
@@ -69,7 +76,7 @@ def _applicable_checks(cases: Sequence[Case]) -> Any:
     return pytest.mark.parametrize(names, kept, **mark.kwargs)
 
 
-@_applicable_checks(ONE_PER_CLASS)
+@_applicable_checks(ONE_PER_CLASS + EMBEDDINGS)
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -108,19 +115,22 @@ def test_array_api_dispatch_changes_nothing_for_numpy_arrays() -> None:
     assert run.stdout.split() == [case.name for case in REGRESSORS]
 
 
-def test_every_public_regressor_has_a_case() -> None:
+@pytest.mark.parametrize(
+    ("mixin", "cases"), [(RegressorMixin, REGRESSORS), (TransformerMixin, EMBEDDINGS)]
+)
+def test_every_public_estimator_has_a_case(mixin: type, cases: tuple[Case, ...]) -> None:
     public = {
         name
         for module in (skgp, baselines)
         for name in module.__all__
-        if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, RegressorMixin)
+        if inspect.isclass(cls := getattr(module, name)) and issubclass(cls, mixin)
     }
     assert public
-    assert {case.cls.__name__ for case in REGRESSORS} == public
+    assert {case.cls.__name__ for case in cases} == public
 
 
 def test_case_names_are_unique() -> None:
-    names = [case.name for case in REGRESSORS]
+    names = [case.name for case in REGRESSORS + EMBEDDINGS]
     assert len(set(names)) == len(names)
 
 

@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 import pytest
-from contract_cases import ONE_PER_CLASS, Case, Data
+from contract_cases import EMBEDDINGS, ONE_PER_CLASS, Case, Data
 
 from skgp.estimators._documentation import documented
 
-CASES = ONE_PER_CLASS
+CASES = ONE_PER_CLASS + EMBEDDINGS
 SECTION = re.compile(r"^ {4}(\w[\w ]*)\n {4}-+$", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\w[\w, ]*) : (.*)$", re.MULTILINE)
 
@@ -58,7 +58,7 @@ def test_defaults_are_those_of_the_signature(case: Case) -> None:
 def test_attributes_exist_after_a_fit(case: Case, data: Data) -> None:
     import pandas as pd
 
-    model = case.make(max_iter=2, early_stopping=True)
+    model = case.make(**case.known({"max_iter": 2, "early_stopping": True}))
     names = set(entries(case.cls, "Attributes"))
     model.fit(pd.DataFrame(data.X, columns=["a", "b", "c"]), data.y)
     missing = {name for name in names if not hasattr(model, name)}

@@ -1,0 +1,75 @@
+"""
+Latent inputs: images of digits made of ten numbers
+===================================================
+
+A table without targets can be described by inputs that nobody observed: each image of a digit gets
+ten latent numbers, and functions of these, Gaussian processes behind a layer of hidden units, make
+its 64 pixels. New images are turned into latent numbers and back, also where half of their pixels
+are missing.
+"""
+
+# %%
+# 400 images to train on, 100 to test. Pixels share a unit, so columns are not standardised.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from skgp import NeuralSBGPRNEmbedding
+
+digits = load_digits()
+rows = np.random.default_rng(0).permutation(len(digits.data))[:500]
+images, labels = digits.data[rows] / 5.0, digits.target[rows]
+images_train, images_test = images[:400], images[400:]
+
+# %%
+# Half of each image's pixels, drawn anew for each, are hidden from the second transform.
+model = NeuralSBGPRNEmbedding(
+    n_components=10,
+    n_latents=10,
+    n_hidden=16,
+    n_samples=4,
+    n_inducing=50,
+    max_iter=300,
+    normalize_X=False,
+    noise_floor=1e-3,
+    random_state=0,
+)
+model.fit(images_train)
+halved = np.where(np.random.default_rng(1).random(images_test.shape) < 0.5, np.nan, images_test)
+whole_again = model.inverse_transform(model.transform(images_test))
+from_half = model.inverse_transform(model.transform(halved))
+
+# %%
+# Principal components of the same number, for which the missing pixels have to be filled by means.
+pca = PCA(10).fit(images_train)
+filled = np.where(np.isnan(halved), images_train.mean(0), halved)
+linear, linear_from_half = (pca.inverse_transform(pca.transform(X)) for X in (images_test, filled))
+
+
+def error(reconstructed):
+    return np.sqrt(np.mean((reconstructed - images_test) ** 2))
+
+
+print(f"whole images: embedding {error(whole_again):.3f}, PCA {error(linear):.3f}")
+print(f"half of the pixels: embedding {error(from_half):.3f}, PCA {error(linear_from_half):.3f}")
+
+# %%
+# Twelve of the test images; hidden pixels are blue.
+shown = [images_test, whole_again, linear, halved, from_half, linear_from_half]
+names = ["image", "embedding", "PCA", "half of it", "embedding", "PCA"]
+colors = plt.get_cmap("gray_r").with_extremes(bad="tab:blue")
+figure, axes = plt.subplots(len(shown), 12, figsize=(9, 4.8), layout="constrained")
+for row_of_axes, table, name in zip(axes, shown, names, strict=True):
+    for ax, image in zip(row_of_axes, table, strict=False):
+        ax.imshow(image.reshape(8, 8), cmap=colors, vmin=0.0, vmax=16.0 / 5.0)
+        ax.set(xticks=[], yticks=[])
+    row_of_axes[0].set_ylabel(name, rotation=0, ha="right", va="center")
+
+# %%
+# The first two of the latent numbers, with the digit that each image shows.
+figure, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+points = ax.scatter(*model.embedding_[:, :2].T, c=labels[:400], cmap="tab10", s=12)
+figure.colorbar(points, label="digit")
+ax.set(xlabel="first latent input", ylabel="second latent input")
+plt.show()
