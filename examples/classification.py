@@ -3,8 +3,9 @@ Classification: surfaces of decision and calibrated probabilities
 =================================================================
 
 A classifier of skgp returns probabilities as any other of scikit-learn does. Here two interleaved
-half moons with much noise: where does a Gaussian process see the border, how sure is it far from the
-rows, and are its probabilities what they say? Two objectives are compared, and logistic regression.
+half moons with much noise: where does a Gaussian process see the border, how sure is it far from
+the rows, and are its probabilities what they say? Two objectives are compared, and logistic
+regression.
 """
 
 # %%

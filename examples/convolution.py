@@ -27,8 +27,9 @@ X_train, X_test, y_train, y_test = train_test_split(
 
 
 # %%
-# The network gets rows of pixels and returns features; a batch norm gives these unit variance, which
-# the lengthscales start from. A function at the top of a module, so that the model can be pickled.
+# The network gets rows of pixels and returns features; a batch norm gives these unit variance,
+# which the lengthscales start from. A function at the top of a module, so that the model can be
+# pickled.
 def convolutions(n_pixels):
     side = int(n_pixels**0.5)
     return nn.Sequential(
