@@ -1,5 +1,7 @@
 """The programs of benchmarks run, and their tables hold what the results say."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import rankdata
@@ -307,7 +309,9 @@ def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, cap
     def reduced(params, X):  # baselines without Gaussian processes have no inducing inputs
         params = resolved(params, X)
         known = params if name in ("iwvi2019", "dsvi2017-classification") else tiny
-        return params | {key: tiny[key] for key in tiny if key in known or (key == "max_iter" and params)}
+        return params | {
+            key: tiny[key] for key in tiny if key in known or (key == "max_iter" and params)
+        }
 
     monkeypatch.setattr(tables, "resolved", reduced)
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
@@ -321,7 +325,7 @@ def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, cap
         assert table["title"] in printed
         for method in table["methods"]:
             assert f"| {method} | 1 |" in printed.partition(table["title"])[2]
-    assert "nan" not in printed
+    assert not re.search(r"\bnan\b", printed, re.IGNORECASE)  # one set is called banana
     assert ("quadrature_weights" in "".join(lines)) == (name == "dspp2020")
     tables.main()
     assert (tmp_path / f"{name}.jsonl").read_text().splitlines() == lines
