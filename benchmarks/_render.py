@@ -63,10 +63,17 @@ def means(table: Table, rows: list[Row]) -> dict[tuple[str, str], dict[str, floa
             name: float(np.mean([score(row, name) for row in groups[key]]))
             for name in (*metrics(table), "seconds")
         }
+        | {f"{name} error": _error(groups[key], name) for name in metrics(table)}
         | {"splits": len(groups[key])}
         for key in itertools.product(table["datasets"], table["methods"])
         if key in groups
     }
+
+
+def _error(rows: list[Row], metric: str) -> float:
+    """Standard error of the mean over splits; NaN for a single one."""
+    values = [score(row, metric) for row in rows]
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
 
 def metrics(table: Table) -> list[str]:
@@ -155,6 +162,9 @@ def render(table: Table, results: list[Row]) -> str:
     }
     for (dataset, method), cell in cells.items():
         numbers = [_beside(cell[m], theirs[dataset, method, m]) for m in metrics(table)]
+        if table.get("standard_errors") and cell["splits"] > 1:
+            errors = [cell[f"{m} error"] for m in metrics(table)]
+            numbers = [f"{n} ± {e:.3f}" for n, e in zip(numbers, errors, strict=True)]
         lines += _row([dataset, method, str(cell["splits"]), *numbers, f"{cell['seconds']:.0f}"])
     for method in table["methods"] if table.get("average") else ():
         keys = [(dataset, method) for dataset in table["datasets"]]

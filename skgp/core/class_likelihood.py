@@ -16,7 +16,14 @@ class ClassLikelihood(Likelihood):
     ----------
     n_classes : int
         Number C of classes, at least two.
+
+    Attributes
+    ----------
+    start_scale : float
+        Functions start as a least-squares fit to this for their class and to minus this for others.
     """
+
+    start_scale: float = 1.0
 
     def __init__(self, n_classes: int) -> None:
         super().__init__()

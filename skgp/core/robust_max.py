@@ -123,6 +123,6 @@ def _slopes(
     slope.div_(scale)
     d_mean, d_scale = -slope.sum(0), -(slope * ahead).sum(0)
     of_f = slope.sum(-1)  # (K, n)
-    d_mean.scatter_add_(-1, index, of_f.sum(0).unsqueeze(-1))
-    d_scale.scatter_add_(-1, index, (z @ of_f).unsqueeze(-1))
+    d_mean.scatter_(-1, index, of_f.sum(0).unsqueeze(-1))  # zero so far
+    d_scale.scatter_(-1, index, (z @ of_f).unsqueeze(-1))
     return d_mean, d_scale

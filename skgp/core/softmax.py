@@ -26,6 +26,9 @@ class Softmax(ClassLikelihood):
     seed : int
     """
 
+    # At 1 a label of ten classes would have a probability of 0.45, and training far to go.
+    start_scale = 4.0
+
     def __init__(self, n_classes: int, n_samples: int, n_fixed: int, seed: int) -> None:
         super().__init__(n_classes)
         self.draws = Sampled([n_classes], n_samples, n_fixed, seed)

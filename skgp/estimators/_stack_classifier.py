@@ -142,7 +142,7 @@ class StackClassifier(StackEstimator, TrainedClassifier):
         return () if one else (len(self.classes_),)
 
     def _outputs(self, setup: Setup) -> Outputs:
-        """Least squares for labels 1 and -1 are where the functions start."""
+        """Least squares for labels of plus and minus one unit are where the functions start."""
         likelihood = self._make_likelihood(setup.seed).double()
         codes = setup.Y[:, 0].long()
         signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
@@ -157,4 +157,4 @@ class StackClassifier(StackEstimator, TrainedClassifier):
             return ClassModel(stack, likelihood, nodes)
 
         centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
-        return Outputs(centred, lambda noise_var: None, model)
+        return Outputs(likelihood.start_scale * centred, lambda noise_var: None, model)

@@ -140,6 +140,19 @@ def test_robust_max_in_chunks(rng: np.random.Generator, monkeypatch: pytest.Monk
         return [value, *torch.autograd.grad((value * value).sum(), parts)]
 
     whole = value_and_gradients()
+    sizes: list[int] = []
+    below = robust_max._below
+
+    def counted(mean: Tensor, *parts: Tensor) -> tuple[Tensor, Tensor]:
+        sizes.append(len(mean))
+        return below(mean, *parts)
+
+    monkeypatch.setattr(robust_max, "_below", counted)
+    value_and_gradients()
+    assert sizes == [15, 15]
+    monkeypatch.setattr(robust_max, "_CHUNK_CELLS", 2 * 48 * 4 + 1)
+    value_and_gradients()
+    assert sizes[2:] == [*[2] * 7, 1] * 2
     monkeypatch.setattr(robust_max, "_CHUNK_CELLS", 1)
     for part, expected in zip(value_and_gradients(), whole, strict=True):
         np.testing.assert_allclose(part.detach(), expected.detach(), rtol=1e-12)

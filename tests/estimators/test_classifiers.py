@@ -228,3 +228,13 @@ def test_deep_kernel(name: str) -> None:
     X, codes = table()
     model = make(name, feature_extractor=[8, 2], max_iter=60).fit(X, codes)
     assert model.score(X, codes) > 0.8
+
+
+def test_softmax_reaches_certainty_in_few_steps() -> None:
+    """Ten classes that are far apart; functions that start at one unit gave 0.5 of log loss."""
+    rng = np.random.default_rng(0)
+    codes = np.arange(100) % 10
+    X = rng.normal(size=(10, 3))[codes] * 3.0 + 0.1 * rng.normal(size=(100, 3))
+    model = SVGPClassifier(likelihood="softmax", **{**SMALL, "n_inducing": 30}).fit(X, codes)
+    loss = -model.predict_log_proba(X)[np.arange(100), codes].mean()
+    assert loss < 0.05
