@@ -31,7 +31,7 @@ from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier,
 from skgp.scoring import neg_expected_calibration_error_scorer
 
 _DGP = {"n_samples": 2, "n_prediction_samples": 4}
-CLASSIFIERS = (
+CASES = (
     Case("svgp", SVGPClassifier, {"n_inducing": 8}),
     Case("ppgpr", PPGPRClassifier, {"n_inducing": 8, "n_inducing_mean": 10}),
     Case("dgp", DGPClassifier, {"n_inducing": 8, "share_kernel": True, **_DGP}),
@@ -45,16 +45,6 @@ BAD_OF_CLASSIFIERS: dict[str, list[Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=CLASSIFIERS, ids=lambda case: case.name)
-def case(request: pytest.FixtureRequest) -> Case:
-    return request.param
-
-
-@pytest.fixture
-def documented_case(case: Case) -> Case:
-    return case
-
-
 @pytest.fixture(scope="module")
 def data() -> Data:
     """Three classes by terciles of the regressors' target."""
@@ -63,11 +53,6 @@ def data() -> Data:
     labels = np.array(["low", "middle", "high"])
     y, y_new = (labels[np.searchsorted(edges, part)] for part in (rows.y, rows.y_new))
     return Data(rows.X, y, rows.X_new, y_new)
-
-
-@pytest.fixture(scope="module")
-def make(case: Case) -> Any:
-    return case.make
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +251,7 @@ def test_hostile_inputs(make: Any, data: Data) -> None:
 @pytest.mark.parametrize("name", ["svgp", "dgp", "dspp"])
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
 def test_classes_may_share_a_kernel(name: str, covariance: str, data: Data) -> None:
-    (case,) = (case for case in CLASSIFIERS if case.name == name)
+    (case,) = (case for case in CASES if case.name == name)
     model = case.make(share_kernel=True, covariance=covariance, max_iter=60).fit(data.X, data.y)
     assert model.lengthscales_.shape == (3,)
     assert model.inducing_points_.shape == (8, 3)
