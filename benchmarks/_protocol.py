@@ -120,6 +120,20 @@ def resolved(params: dict[str, Any], X: np.ndarray) -> dict[str, Any]:
     }
 
 
+def thinned(train: Rows, method: dict[str, Any]) -> Rows:
+    """The first `train_rows` of a fixed order, without `n_missing` random outputs in each row."""
+    X, y = train
+    generator = np.random.default_rng(0)
+    kept = generator.permutation(len(X))[: method.get("train_rows")]
+    if "train_rows" in method:
+        X, y = X[kept], y[kept]
+    if n_missing := method.get("n_missing", 0):
+        y = y.copy()
+        lost = generator.permuted(np.tile(np.arange(y.shape[1]), (len(y), 1)), axis=1)
+        np.put_along_axis(y, lost[:, :n_missing], np.nan, axis=1)
+    return X, y
+
+
 def load_split(path: Path, table: Table, split: int) -> Split:
     """The rows of one split of a data set, which may be cut to a fixed random subsample."""
     archive = np.load(path)

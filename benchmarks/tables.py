@@ -38,6 +38,7 @@ from benchmarks._protocol import (
     read_results,
     resolved,
     tables,
+    thinned,
 )
 from benchmarks._render import render
 from skgp import scoring
@@ -55,13 +56,12 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
     module = importlib.import_module(method.get("module", "skgp"))
     params = resolved(fit.params, rows.train[0])
     estimator = getattr(module, method["estimator"])(**params, memory=memory)
+    is_embedding = table.get("latent_inputs", False)
+    X, y = thinned(rows.train, method)
     start = time.perf_counter()
-    if table.get("latent_inputs"):
-        estimator.fit(rows.train[1])
-    else:
-        estimator.fit(*rows.train)
+    estimator.fit(y) if is_embedding else estimator.fit(X, y)
     fit_seconds = time.perf_counter() - start
-    if table.get("latent_inputs"):
+    if is_embedding:
         values = embedding_scores(estimator, rows.test[1])
     else:
         values = (class_scores if is_classifier(estimator) else scores)(estimator, rows)
@@ -74,7 +74,7 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
         "seconds": round(fit_seconds, 1),
         "threads": torch.get_num_threads(),
         "n_iter": estimator.n_iter_,
-        "n_train": len(rows.train[1]),
+        "n_train": len(y),
         "version": skgp.__version__,
     }
 

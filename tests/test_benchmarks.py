@@ -22,6 +22,7 @@ from benchmarks._protocol import (
     read_results,
     resolved,
     settings,
+    thinned,
 )
 from benchmarks._protocol import tables as tables_of
 from benchmarks._render import average_ranks, chosen, compare, render
@@ -300,6 +301,21 @@ def test_the_linear_baseline_is_an_exact_gp_with_a_linear_kernel():
     variance = model.noise_variance_ + np.einsum("nd,de,ne->n", z, S, z)
     np.testing.assert_allclose(dist.var(), variance, rtol=1e-8)
     assert scoring.nll(y[:5], dist) < 1.0
+
+
+def test_a_method_sees_fewer_rows_and_outputs():
+    X, Y = np.arange(50.0)[:, None], np.tile(np.arange(50.0)[:, None], 4)
+    for method in ({"train_rows": 20, "n_missing": 3}, {"train_rows": 20}, {"n_missing": 3}, {}):
+        X_seen, Y_seen = thinned((X, Y), method)
+        assert len(X_seen) == len(set(X_seen[:, 0])) == method.get("train_rows", 50)
+        observed = ~np.isnan(Y_seen)
+        assert (observed.sum(1) == 4 - method.get("n_missing", 0)).all()
+        np.testing.assert_array_equal(Y_seen[observed], (X_seen + np.zeros(4))[observed])
+        assert (observed.mean(0) > 0.1).all()  # other outputs for each row
+    assert not np.isnan(Y).any()
+    first, second = (thinned((X, Y), {"train_rows": n})[0] for n in (5, 20))
+    np.testing.assert_array_equal(first, second[:5])
+    assert (first[:, 0] != np.arange(5.0)).any()
 
 
 def test_a_table_changes_what_the_protocol_says():
