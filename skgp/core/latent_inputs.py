@@ -14,7 +14,7 @@ from skgp.core.training import one_cycle
 
 _STEPS = 200
 _RATE = 0.1
-_PAIRS = 16  # of draws by which the start and the end are compared
+N_COMPARED = 32  # draws by which the start and the end are compared
 _OF_STEPS, _OF_ENDS, _OF_DENSITIES = range(3)  # sources of chance
 
 
@@ -74,8 +74,8 @@ class Inversion:
     def posterior(self, start: Local, targets: Targets) -> Local:
         """q(x) of the rows at which their evidence lower bound is highest, everything else fixed.
 
-        Adam on one antithetic pair of draws a step. A row of which that makes nothing better stays
-        where it started.
+        Adam on one draw a step, from a Sobol sequence. A row of which that makes nothing better
+        stays where it started.
 
         Parameters
         ----------
@@ -84,22 +84,22 @@ class Inversion:
         targets : Targets
         """
         rule = [self.nodes(1) for _ in range(_STEPS)]
-        pairs = _pairs(_OF_STEPS, start.mean, _STEPS)
+        draws = _normals(_OF_STEPS, start.mean, _STEPS)
         free = Free(start.mean.clone(), start.log_std.clone())
         optimizer = Adam(list(free.parameters()), _RATE)
-        for step, (nodes, pair) in enumerate(zip(rule, pairs, strict=True)):
+        for step, (nodes, draw) in enumerate(zip(rule, draws.unsqueeze(1), strict=True)):
 
-            def descend(nodes: Nodes = nodes, pair: Tensor = pair) -> Tensor:
+            def descend(nodes: Nodes = nodes, draw: Tensor = draw) -> Tensor:
                 free.zero_grad()
                 # A sum, not a mean: a row's gradient does not depend on the number of rows.
-                loss = -self._bound(free.of_rows(slice(None)), targets, nodes, pair).sum()
+                loss = -self._bound(free.of_rows(slice(None)), targets, nodes, draw).sum()
                 loss.backward()
                 return loss
 
             optimizer.step(descend, one_cycle(step / _STEPS))
         with torch.no_grad():
             end = free.of_rows(slice(None))
-            draws = _pairs(_OF_ENDS, start.mean, _PAIRS).flatten(0, 1)
+            draws = _normals(_OF_ENDS, start.mean, N_COMPARED)
             before, after = (self._bound(local, targets, rule[-1], draws) for local in (start, end))
             better = (after > before).unsqueeze(-1)
             return Local(*(torch.where(better, e, s) for e, s in zip(end, start, strict=True)))
@@ -121,19 +121,18 @@ class Inversion:
             Number K.
         """
         epsilon = _normals(_OF_DENSITIES, local.mean, n_draws)
-        epsilon = epsilon.unsqueeze(1).expand(-1, len(local.mean), -1)
         terms, x = self._terms(PREDICTIVE, local, targets, self.nodes(1), epsilon)
-        return log_mean_exp(terms + local.log_ratio(x, epsilon), 0)
+        return log_mean_exp(terms + local.log_ratio(x, epsilon.unsqueeze(1)), 0)
 
     def _bound(self, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor) -> Tensor:
-        """Evidence lower bound of each row, (B,), at draws epsilon (S, 1, C)."""
+        """Evidence lower bound of each row, (B,), at draws epsilon (S, C)."""
         return self._terms(self.objective, local, targets, nodes, epsilon)[0].mean(0) - local.kl()
 
     def _terms(
         self, objective: Objective, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor
     ) -> tuple[Tensor, Tensor]:
         """What the objective says of each draw and row, (S, B), and the inputs (S, B, C)."""
-        x = local.draw(epsilon)
+        x = local.draw(epsilon.unsqueeze(1))
         n_draws = len(x)
         y, mask = (None if t is None else t.repeat(n_draws, 1) for t in targets)
         assert y is not None
@@ -145,9 +144,3 @@ class Inversion:
 def _normals(source: int, like: Tensor, n: int) -> Tensor:
     """A scrambled Sobol sequence of standard normals, (n, C), for moments (B, C)."""
     return Sampled([like.shape[-1]], 1, n, source).fixed.to(like)
-
-
-def _pairs(source: int, like: Tensor, n: int) -> Tensor:
-    """Antithetic pairs of standard normals, (n, 2, 1, C)."""
-    draws = _normals(source, like, n)[:, None, None]
-    return torch.cat([draws, -draws], 1)

@@ -193,12 +193,12 @@ default="matern52"
             Number L of latent functions, at most P; twice `n_components`, if None.
         """,
     "latent": """\
-The latent inputs have unit normal priors, and each row a
-    normal posterior of independent entries of its own, which starts at the row's principal
-    components. The fit maximises the evidence lower bound, the sum over rows of E[log p(y | x)]
-    minus the divergences of q(x), of q(u) and of the readout's posteriors, with one draw of x for
-    each row of a step; missing entries are left out of it.
-""",
+        The latent inputs have unit normal priors, and each row a normal posterior of independent
+        entries of its own, which starts at the row's principal components. The fit maximises the
+        evidence lower bound, the sum over rows of E[log p(y | x)] minus the divergences of q(x), of
+        q(u) and of the readout's posteriors, with one draw of x for each row of a step; missing
+        entries are left out of it. New rows get posteriors of their own with all else fixed.
+        """,
     "density": """\
         n_importance : int, default=50
             Draws of a row's latent inputs from which `score_samples` estimates its density.

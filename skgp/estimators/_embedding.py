@@ -17,7 +17,7 @@ from torch import Tensor
 
 from skgp.core.initialisation import principal_scores
 from skgp.core.kernels import Kernel, make_kernel
-from skgp.core.latent_inputs import LatentInputs
+from skgp.core.latent_inputs import N_COMPARED, LatentInputs
 from skgp.core.likelihoods import Targets
 from skgp.core.local import Local
 from skgp.core.objectives import Batch, loss
@@ -30,8 +30,8 @@ from skgp.estimators._table import Array, Scale, Table
 from skgp.estimators._trained_estimator import draw_seed
 from skgp.estimators._validation import Rows, check_observed
 
-_CELLS: Final = 2**17  # rows times draws times nodes: a cell takes some kB
-_ROWS: Final = 1024  # whose inputs are looked for at a time
+_CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
+_ROWS: Final = 1024  # whose inputs are looked for at a time, at most
 # Parameters of the base that the latent inputs leave without a meaning: a row has a posterior of
 # its own, so none can be held out or be new to a second fit, and features of x would be x.
 _WITHOUT: Final = (
@@ -241,7 +241,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components
+        return self._fitted_model().inputs.posterior.mean.shape[1]
 
     def _fitted_model(self) -> EmbeddingModel:
         super()._fitted_model()
@@ -269,10 +269,11 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     def _prediction_inputs(self, X: Any) -> Array:
         Z = np.asarray(check_array(X, dtype=np.float64, input_name="Z"))
-        if Z.shape[1] != self.n_components:
+        n_inputs = self._n_features_out
+        if Z.shape[1] != n_inputs:
             raise ValueError(
-                f"Z has {Z.shape[1]} columns, but there are n_components={self.n_components} "
-                "latent inputs: pass what transform returns"
+                f"Z has {Z.shape[1]} columns, but there are n_components={n_inputs} latent inputs: "
+                "pass what transform returns"
             )
         return Z
 
@@ -338,9 +339,10 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         """Posteriors of rows (n, P) that start at others."""
         model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()
         inversion = model.inversion(self._objective())
+        size = max(1, min(_ROWS, _CELLS // (N_COMPARED * self.n_samples)))
         parts = [
             inversion.posterior(start_of_chunk, targets)
-            for start_of_chunk, targets in self._chunks(Y, start, _ROWS)
+            for start_of_chunk, targets in self._chunks(Y, start, size)
         ]
         return Local(*(torch.cat(moments) for moments in zip(*parts, strict=True)))
 

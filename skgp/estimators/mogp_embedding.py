@@ -25,8 +25,10 @@ class MOGPEmbedding(Embedding):
 
     Each row of a table of P columns is y = M f(x) + e, where L latent GPs f have C inputs x that
     nobody observed (neural likelihoods paper, Eqns 1 and 8): a Bayesian GP latent variable model
-    whose columns share functions. $latent The entries of M have unit normal priors and a mean-field
+    whose columns share functions. The entries of M have unit normal priors and a mean-field
     posterior.
+
+    $latent
 
 
     Parameters
@@ -66,8 +68,8 @@ class MOGPEmbedding(Embedding):
     >>> from skgp import MOGPEmbedding
     >>> t = np.linspace(0, 5, 100)
     >>> X = np.column_stack([np.sin(t), np.cos(t), t])
-    >>> model = MOGPEmbedding(n_components=1, max_iter=300, random_state=0).fit(X)
-    >>> bool(np.abs(model.inverse_transform(model.embedding_) - X).max() < 0.3)
+    >>> model = MOGPEmbedding(1, n_latents=3, max_iter=300, random_state=0).fit(X)
+    >>> bool(np.abs(model.inverse_transform(model.embedding_) - X).max() < 0.2)
     True
     """
 
@@ -118,8 +120,10 @@ class NeuralMOGPEmbedding(NeuralEmbedding):
 
     Each row of a table of P columns is y = M g(W f(x) + b) + e, where L latent GPs f have C inputs
     x that nobody observed and g is an activation of H hidden units (neural likelihoods paper, Eqns
-    5 and 8). $latent The entries of M and b have unit normal priors and mean-field posteriors, W is
-    a point under such a prior.
+    5 and 8). The entries of M and b have unit normal priors and mean-field posteriors, W is a point
+    under such a prior.
+
+    $latent
 
 
     Parameters

@@ -27,9 +27,10 @@ class NeuralSBGPRNEmbedding(NeuralEmbedding):
 
     Each row of a table of P columns is y = M(x) g(W f(x) + b) + e, where L latent GPs f have C
     inputs x that nobody observed, g is an activation of H hidden units and M(x) a network with two
-    tanh layers of 50 units (neural likelihoods paper, Eqns 6 and 8). $latent The biases b have
-    unit normal priors and mean-field posteriors; W and the network's weights are points under such
-    priors.
+    tanh layers of 50 units (neural likelihoods paper, Eqns 6 and 8). The biases b have unit normal
+    priors and mean-field posteriors; W and the network's weights are points under such priors.
+
+    $latent
 
 
     Parameters

@@ -64,7 +64,10 @@ def test_models_are_what_their_names_say() -> None:
     assert isinstance(parts[NeuralSBGPRNEmbedding].mixing, NetworkMixing)
     assert len(parts[NeuralMOGPEmbedding].units.weight) == 8
     assert len(parts[NeuralSBGPRNEmbedding].units.weight) == 4
-    assert parts[MOGPEmbedding].n_latents == 4  # twice the components, and no more than columns
+    # Latent functions: twice the components, and no more than columns.
+    for n_components, n_latents in ((1, 2), (2, 4), (3, 4)):
+        model = MOGPEmbedding(n_components, **{**SMALL, "max_iter": 1}).fit(X)
+        assert model.stack_.readout.n_latents == n_latents
 
 
 # ------------------------------------------------------------------- start
@@ -132,6 +135,14 @@ def test_new_rows_do_not_depend_on_those_beside_them(cls: Any) -> None:
     np.testing.assert_array_equal(Z, model.transform(new))
     np.testing.assert_allclose(model.transform(new[[2]]), Z[[2]], rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(model.transform(new[::-1]), Z[::-1], rtol=1e-6, atol=1e-8)
+
+
+def test_posteriors_do_not_depend_on_the_nodes_of_predictions(cls: Any) -> None:
+    """They are found by the draws of training, or in closed form."""
+    X, new = make_table(), make_table(n=4, seed=1)
+    few, many = (cls(**{**SMALL, "n_prediction_samples": n}).fit(X) for n in (2, 64))
+    np.testing.assert_array_equal(few.transform(new), many.transform(new))
+    assert not np.array_equal(few.score_samples(new), many.score_samples(new))
 
 
 def test_nearest_row_over_common_entries(rng: np.random.Generator) -> None:
