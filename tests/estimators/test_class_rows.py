@@ -102,3 +102,11 @@ def test_early_stopping_keeps_a_class_of_one_row_for_training() -> None:
     np.testing.assert_array_equal(model.classes_, [0, 1, 2, 7])
     with pytest.raises(ValueError, match=r"validation_fraction=0.95.*some class"):
         SVGPClassifier(early_stopping=True, validation_fraction=0.95, **SMALL).fit(X, y)
+
+
+def test_balanced_classes_count_the_weights_of_their_rows() -> None:
+    X, y = table()
+    times = np.random.default_rng(1).integers(0, 4, len(y))
+    model = SVGPClassifier(class_weight="balanced", **SMALL).fit(X, y, sample_weight=times)
+    totals = np.bincount(y, times)
+    np.testing.assert_allclose(model.class_weight_, totals.sum() / (3 * totals))

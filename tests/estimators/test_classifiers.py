@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -11,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skgp
 from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
+from skgp.core.nodes import Nodes
 from skgp.distributions import Bernoulli, Categorical
 
 SMALL = {"n_inducing": 15, "max_iter": 20, "random_state": 0}
@@ -238,3 +240,29 @@ def test_softmax_reaches_certainty_in_few_steps() -> None:
     model = SVGPClassifier(likelihood="softmax", **{**SMALL, "n_inducing": 30}).fit(X, codes)
     loss = -model.predict_log_proba(X)[np.arange(100), codes].mean()
     assert loss < 0.05
+
+
+@pytest.mark.parametrize("name", ["dgp", "dspp"])
+def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
+    """Node by node: probabilities, and latent moments by E f^2 - (E f)^2."""
+    X, codes = table()
+    model = make(name, max_iter=60).fit(X, codes)
+    module = model.model_
+    x = torch.from_numpy((X - module.x_scale.offset) / module.x_scale.unit)
+    p, first, second = np.zeros((90, 3)), np.zeros((90, 3)), np.zeros((90, 3))
+    with torch.no_grad():
+        nodes = module.nodes(1)
+        weights = nodes.log_omega.exp().numpy()
+        for q, weight in enumerate(weights):
+            one = Nodes(tuple(xi[q : q + 1] for xi in nodes.xi), torch.zeros(1))
+            latent = module.stack(x, one, module.stack.factors())
+            p += weight * module.likelihood.log_probabilities(latent)[0].exp().numpy()
+            mean, variance = latent.f_mean[0].numpy(), latent.f_var[0].numpy()
+            first += weight * mean
+            second += weight * (variance + mean**2)
+    assert len(weights) > 2
+    assert (weights.std() > 1e-3) == (name == "dspp")
+    np.testing.assert_allclose(model.predict_proba(X), p, rtol=1e-9)
+    mean, variance = model.latent_mean_and_variance(X)
+    np.testing.assert_allclose(mean, first, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(variance, second - first**2, rtol=1e-7)
