@@ -110,3 +110,11 @@ def test_balanced_classes_count_the_weights_of_their_rows() -> None:
     model = SVGPClassifier(class_weight="balanced", **SMALL).fit(X, y, sample_weight=times)
     totals = np.bincount(y, times)
     np.testing.assert_allclose(model.class_weight_, totals.sum() / (3 * totals))
+
+
+def test_a_rare_class_is_held_out_as_often_as_its_share_says() -> None:
+    """Two free rows of 38, of which four are held out: 0.21 of them on average."""
+    rows = Rows(np.arange(40.0)[:, None], np.repeat([0.0, 1.0], [37, 3]), None)
+    splits = [split_by_class(rows, 0.1, np.random.RandomState(seed)) for seed in range(300)]
+    n_held_out = sum((held_out.y == 1.0).sum() for _, held_out in splits)
+    assert abs(n_held_out - 300 * 4 * 2 / 38) < 4.0 * np.sqrt(300 * 0.21 * 0.79)

@@ -125,3 +125,8 @@ def test_scorer_is_the_function_with_a_sign(n_classes: int) -> None:
     np.testing.assert_allclose(value, -expected, rtol=1e-12)
     scores = cross_val_score(model, p, y, scoring=neg_expected_calibration_error_scorer, cv=3)
     assert np.all((scores < 0.0) & (scores > -1.0))
+
+
+def test_a_probability_on_an_edge_belongs_to_the_bin_below() -> None:
+    value = expected_calibration_error([1, 1], [[0.5, 0.5], [0.2, 0.8]], n_bins=2, labels=[0, 1])
+    np.testing.assert_allclose(value, (abs(0.0 - 0.5) + abs(1.0 - 0.8)) / 2)
