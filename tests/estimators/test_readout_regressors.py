@@ -14,7 +14,7 @@ from skgp import (
     SBGPRNRegressor,
 )
 from skgp.core.nodes import Sampled, trivial
-from skgp.core.units import NeuralUnits
+from skgp.core.units import NeuralUnits, NoisyUnits
 
 SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0, "n_prediction_samples": 8}
 PLAIN = [MOGPRegressor, GPRNRegressor, SBGPRNRegressor]
@@ -59,6 +59,13 @@ def test_entries_of_the_mixing_matrix_share_one_kernel(table):
     assert entries.kernel.lengthscale.shape == (1, 2)
     assert entries.Z.shape == (1, 8, 2)
     assert entries.mean.shape == (15,)
+
+
+def test_latent_functions_of_a_gprn_have_a_noise_each_that_is_learnt(table):
+    units = GPRNRegressor(**SMALL).fit(*table).stack_.readout.units
+    assert isinstance(units, NoisyUnits)
+    noise = to_array(units.log_noise).tolist()
+    assert len(set(noise)) == 3
 
 
 @pytest.mark.parametrize("cls", PLAIN + NEURAL)
