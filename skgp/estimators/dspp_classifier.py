@@ -47,8 +47,8 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
         Covariance of q(u), in all layers.
     $classes
     beta_reg : float, default=1.0
-        Weight of the divergences KL(q(u) || p(u)). On tables of a few hundred rows the model overfits
-        even so: use SVGPClassifier there.
+        Weight of the divergences KL(q(u) || p(u)). On tables of a few hundred rows the model
+        overfits even so: use SVGPClassifier there.
     $hidden
     $features
     $minibatch
