@@ -30,9 +30,9 @@ class PPGPRClassifier(DecoupledEstimator, StackClassifier):
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal and gives mean and variance
         inducing inputs of their own; "delta" is a point with the regulariser -log p(u).
     $classes
-    beta_reg : float, default=0.2
-        Weight of the divergence KL(q(u) || p(u)). Small tables want more, about 1; see the user
-        guide.
+    beta_reg : float, default=1.0
+        Weight of the divergence KL(q(u) || p(u)); less than for regression, 0.2, overfits small
+        tables.
     $features
     $minibatch
     $stopping
@@ -80,7 +80,7 @@ class PPGPRClassifier(DecoupledEstimator, StackClassifier):
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
-        beta_reg: float = 0.2,
+        beta_reg: float = 1.0,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
