@@ -198,20 +198,6 @@ def test_density_of_two_branches_is_nearly_the_true_one() -> None:
     assert nll(y_new, ours) - nll(y_new, true) < 0.05
 
 
-@pytest.mark.parametrize(("architecture", "share"), [("LV-GP", 0.01), ("GP-GP", np.exp(-2.0))])
-@pytest.mark.usefixtures("no_steps")
-def test_where_the_noise_of_a_table_of_several_batches_starts(
-    architecture: str, share: float
-) -> None:
-    """Low enough with covariates that they explain what the inputs do not."""
-    X, y = make_bimodal(200, random_state=0)
-    model = IWDGPRegressor(
-        architecture=architecture, batch_size=50, n_inducing=8, max_iter=1, random_state=0
-    )
-    noise = model.fit(X, y).noise_variance_
-    np.testing.assert_allclose(noise, share * y.var(), rtol=1e-6)
-
-
 # ------------------------------------------------------------------ weight of the divergences
 
 
