@@ -8,7 +8,6 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
 from skgp.estimators._gaussian_estimator import GaussianEstimator
-from skgp.estimators._gp_estimator import INITIAL_NOISE
 from skgp.estimators._model import GPModel
 from skgp.estimators._stack_estimator import StackEstimator
 
@@ -39,10 +38,6 @@ class CoregionalisedEstimator(StackEstimator, GaussianEstimator):
                 f"n_latents={n_latents} exceeds the number of outputs, {n_outputs}: lower it"
             )
         return n_latents
-
-    def _initial_noise(self) -> float:
-        """Noise variance of a scaled output where training starts, if no fit of a layer says."""
-        return INITIAL_NOISE
 
     def _default_latents(self, n_outputs: int) -> int:
         """What n_latents=None means."""

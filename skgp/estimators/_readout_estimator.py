@@ -23,6 +23,7 @@ from skgp.estimators._coregionalised_estimator import (
     CoregionalisedEstimator,
     principal_mixing,
 )
+from skgp.estimators._gp_estimator import INITIAL_NOISE
 from skgp.estimators._model import GPModel
 from skgp.estimators._setup import Setup
 from skgp.estimators._stack_estimator import Hidden, Outputs
@@ -73,7 +74,7 @@ class ReadoutEstimator(CoregionalisedEstimator):
         with torch.no_grad():
             rest = (Y - units.mean(certain(latent)) @ start.mT).square()
         rest = weight @ rest / weight.sum()
-        likelihood = Gaussian(n_outputs, self._initial_noise(), self.noise_floor).double()
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
 
         def stack(layers: Stack, x: Tensor) -> Stack:
             return ReadoutStack(

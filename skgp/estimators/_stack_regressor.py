@@ -10,6 +10,7 @@ from skgp.estimators._coregionalised_estimator import (
     CoregionalisedEstimator,
     principal_mixing,
 )
+from skgp.estimators._gp_estimator import INITIAL_NOISE
 from skgp.estimators._gp_regressor import GPRegressor
 from skgp.estimators._minibatch_regressor import MinibatchRegressor
 from skgp.estimators._model import GPModel
@@ -35,7 +36,7 @@ class StackRegressor(CoregionalisedEstimator, MinibatchRegressor, GPRegressor):
         if n_outputs > 1:
             mixing = principal_mixing(Y, setup.observed_weight, n_latents)
             latent = (Y @ torch.linalg.pinv(mixing)).mT
-        likelihood = Gaussian(n_outputs, self._initial_noise(), self.noise_floor, mixing).double()
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
         def start(noise_var: Tensor) -> None:
             likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())

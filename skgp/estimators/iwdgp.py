@@ -32,7 +32,6 @@ from skgp.estimators._table import Array, Table
 _DENSITY_SAMPLES: Final = 2000
 _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
 _STRETCH: Final = 2.0  # of one covariate's nodes
-_INITIAL_NOISE: Final = 0.01  # variance, in units of that of y (supplement)
 _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables start
 
 
@@ -253,10 +252,6 @@ class IWDGPRegressor(SparseRegressor):
             beta_reg=self._divergence_weight(n_data),
             n_data=n_data,
         )
-
-    def _initial_noise(self) -> float:
-        # As in the paper: with more, the noise explains what is for the covariates to explain.
-        return _INITIAL_NOISE if "LV" in self._parts() else super()._initial_noise()
 
     def _auto_dtype(self, n: int) -> str:
         # Draws keep the fit of a table of one batch from being deterministic in any dtype.
