@@ -1,6 +1,7 @@
 """Every test that asks for `case` or `make` runs over the regressors that its module names `CASES`.
 
-Over all of them, if it names none; over some of these, if it has a decorator `for_...`.
+Over all of them, if it names none; over some of these, if it has a decorator `for_...`. Cases that
+are not among those that the module names `QUICK` are slow tests.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = getattr(metafunc.module, "CASES", REGRESSORS)
     for mark in metafunc.definition.iter_markers("only"):
         cases = [case for case in cases if case in mark.args[0]]
+    quick = getattr(metafunc.module, "QUICK", cases)
+    values = [
+        case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases
+    ]
     names = [case.name for case in cases]
-    metafunc.parametrize("case", cases, ids=names, indirect=True, scope="session")
+    metafunc.parametrize("case", values, ids=names, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from skgp.exceptions import InterruptedFitWarning
 from skgp.scoring import crps, neg_crps_scorer
 
-CASES = REPRESENTATIVES
+QUICK = REPRESENTATIVES
 
 
 class Watcher:

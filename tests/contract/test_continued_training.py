@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_cases import (
+    ONE_PER_CLASS,
     REGRESSORS,
     Case,
     Data,
@@ -20,6 +21,8 @@ from contract_cases import (
 from skgp.core.training import Trainer
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
+
+QUICK = ONE_PER_CLASS
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import Case, Data, for_gps_alone, for_inducing, make_data
+from contract_cases import ONE_PER_CLASS, Case, Data, for_gps_alone, for_inducing, make_data
 
+QUICK = ONE_PER_CLASS
 EPOCHS = 10
 
 

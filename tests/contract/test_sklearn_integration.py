@@ -21,7 +21,7 @@ from skgp.compose import predict_dist
 from skgp.distributions import NormalMixture
 from skgp.scoring import crps, neg_crps_scorer
 
-CASES = REPRESENTATIVES
+QUICK = REPRESENTATIVES
 CV = KFold(2)
 
 

@@ -30,7 +30,7 @@ from skgp.core.objectives import (
 )
 from skgp.core.quadrature import Lined, Quadrature, make_quadrature
 from skgp.core.stack import FEEDFORWARD, GPStack
-from skgp.estimators._deep_regressor import TOPOLOGIES
+from skgp.estimators._deep_estimator import TOPOLOGIES
 from skgp.estimators._model import GPModel
 
 
