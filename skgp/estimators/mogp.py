@@ -77,10 +77,10 @@ class MOGPRegressor(ReadoutRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (200, 1))
     >>> f = np.sin(3 * X)
-    >>> Y = np.hstack([f, f**2, f**3]) + 0.1 * rng.standard_normal((200, 3))
+    >>> Y = np.hstack([f, f**2, f + f**2]) + 0.1 * rng.standard_normal((200, 3))
     >>> model = MOGPRegressor(n_inducing=20, max_iter=200, random_state=0).fit(X, Y)
     >>> print(model.predict([[0.5]]).round(1))
-    [[1. 1. 1.]]
+    [[1. 1. 2.]]
     """
 
     def __init__(
