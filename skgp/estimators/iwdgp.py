@@ -12,7 +12,7 @@ from skgp.core.importance import latent_loss
 from skgp.core.initialisation import principal_directions, start_covariates
 from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
-from skgp.core.layers import SparseGP, SparseLayer
+from skgp.core.layers import SparseLayer
 from skgp.core.likelihoods import Gaussian, Targets
 from skgp.core.local import Amortized, Free, LocalPosterior
 from skgp.core.nodes import Sampled
@@ -307,9 +307,8 @@ class IWDGPRegressor(SparseRegressor):
         return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
-        Z = each_gp(kernel, self._inducing_inputs(setup, features, len(self._parts())))
-        posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
-        return SparseGP(kernel, Z, posterior, self.jitter)
+        Z = self._inducing_inputs(setup, features, len(self._parts()))
+        return self._sparse_layer(kernel, Z, torch.zeros(n_gps, len(Z)), INITIAL_VAR)
 
     def _inducing_inputs(self, setup: Setup, h: Tensor, number: int) -> Tensor:
         """Centres of the observed columns of h (n, F), with covariates drawn from their prior.

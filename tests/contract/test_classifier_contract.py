@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_callbacks import Watcher
-from test_docstrings import (  # noqa: F401
+from test_docstrings import (  # noqa: F401  (tests, which run here over other cases)
     entries,
     test_attributes_exist_after_a_fit,
     test_defaults_are_those_of_the_signature,
@@ -96,11 +96,12 @@ def test_tags(model: Any) -> None:
 
 def test_one_seed_gives_one_result(make: Any, model: Any, data: Data) -> None:
     expected = model.predict_proba(data.X_new)
-    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    torch_state = torch.get_rng_state()
+    numpy_state = np.random.get_state()[1].copy()  # noqa: NPY002  (the global one is what this is about)
     np.testing.assert_array_equal(probabilities(make(), data), expected)
     np.testing.assert_array_equal(probabilities(clone(model), data), expected)
     assert torch.equal(torch.get_rng_state(), torch_state)
-    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002  (as above)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(data.X_new), expected)
     other = probabilities(make(random_state=1, batch_size=30), data)
