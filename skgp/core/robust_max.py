@@ -6,11 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import CHUNK_CELLS, ClassLikelihood, deviation
 from skgp.core.layers import Latent
 from skgp.core.normal_rule import normal_rule
-
-_CHUNK_CELLS = 2**20  # points times rows times classes that are held at a time
 
 
 class RobustMax(ClassLikelihood):
@@ -95,7 +93,7 @@ def _points(like: Tensor) -> tuple[Tensor, Tensor]:
 def _chunks(
     mean: Tensor, scale: Tensor, own: Tensor, n_points: int
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    size = max(1, _CHUNK_CELLS // (n_points * mean.shape[1]))
+    size = max(1, CHUNK_CELLS // (n_points * mean.shape[1]))
     return list(zip(*(torch.split(part, size) for part in (mean, scale, own)), strict=True))
 
 

@@ -1,9 +1,12 @@
 """Several classes: the softmax of as many latent functions, by sampling."""
 
+import math
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import CHUNK_CELLS, ClassLikelihood, deviation
 from skgp.core.layers import Latent
 from skgp.core.nodes import Sampled
 
@@ -22,7 +25,7 @@ class Softmax(ClassLikelihood):
     n_samples : int
         Draws for each row of a training step.
     n_fixed : int
-        Nodes in evaluation mode.
+        Nodes in evaluation mode, which those of the hidden layers share out among them.
     seed : int
     """
 
@@ -38,26 +41,45 @@ class Softmax(ClassLikelihood):
         return self.n_classes
 
     def expected_log_class(self, latent: Latent, codes: Tensor) -> Tensor:
-        log_omega, log_p = self._draw(latent)
-        return (log_omega.exp() * _of_class(log_p, codes)).sum(0)
+        parts = [_of_class(log_p, codes[rows]).mean(0) for log_p, rows in self._chunks(latent)]
+        return torch.cat(parts, 1)
 
     def log_class(self, latent: Latent, codes: Tensor) -> Tensor:
-        log_omega, log_p = self._draw(latent)
-        return torch.logsumexp(log_omega + _of_class(log_p, codes), 0)
+        parts = [_log_mean(_of_class(log_p, codes[rows])) for log_p, rows in self._chunks(latent)]
+        return torch.cat(parts, 1)
 
     def log_probabilities(self, latent: Latent) -> Tensor:
         # The draws of one class are those of all.
-        log_omega, log_p = self._draw(latent)
-        return torch.logsumexp(log_omega.unsqueeze(-1) + log_p, 0).log_softmax(-1)
+        parts = [_log_mean(log_p) for log_p, _ in self._chunks(latent)]
+        return torch.cat(parts, 1).log_softmax(-1)
 
-    def _draw(self, latent: Latent) -> tuple[Tensor, Tensor]:
-        """Log weights (S, 1, 1) of draws, and their log probabilities (S, Q, B, C)."""
-        nodes = self.draws(latent.f_mean.shape[1])
-        xi = nodes.xi[0].to(latent.f_mean).unsqueeze(1)  # every node of the layers sees the same
-        f = latent.f_mean + deviation(latent.f_var) * xi
-        return nodes.log_omega.to(f)[:, None, None], f.log_softmax(-1)
+    def _chunks(self, latent: Latent) -> Iterator[tuple[Tensor, slice]]:
+        """Log probabilities (S, Q, n, C) of S draws, of n rows at a time, and which rows."""
+        mean, scale = latent.f_mean, deviation(latent.f_var)
+        n_nodes, n_rows, n_classes = mean.shape
+        xi = self._draw(n_nodes, n_rows).to(mean)
+        size = max(1, CHUNK_CELLS // (len(xi) * n_nodes * n_classes))
+        for start in range(0, n_rows, size):
+            rows = slice(start, start + size)
+            own = xi[:, :, rows] if self.training else xi
+            yield (mean[:, rows] + scale[:, rows] * own).log_softmax(-1), rows
+
+    def _draw(self, n_nodes: int, n_rows: int) -> Tensor:
+        """Standard normal draws, (S, 1, B, C) in training and (S, Q, 1, C) in evaluation mode."""
+        xi = self.draws(n_rows).xi[0]
+        if self.training:
+            return xi.unsqueeze(1)
+        # A node of the layers has draws of its own, or their product would take long: a run of
+        # Sobol points, which is even by itself, unlike every Q-th of them.
+        n_each = -(-len(xi) // n_nodes)
+        index = torch.arange(n_nodes * n_each, device=xi.device) % len(xi)
+        return xi[index].view(n_nodes, n_each, 1, -1).transpose(0, 1)
 
 
 def _of_class(log_p: Tensor, codes: Tensor) -> Tensor:
     index = codes.unsqueeze(-1).expand_as(log_p[..., :1])
     return log_p.gather(-1, index).squeeze(-1)
+
+
+def _log_mean(log_p: Tensor) -> Tensor:
+    return torch.logsumexp(log_p, 0) - math.log(len(log_p))

@@ -124,7 +124,7 @@ default="matern52"
             "probit" and "logit" are links of one function for two classes. The others have a
             function for each class: the largest one wins with "robust-max" (Hernandez-Lobato et
             al. 2011), up to slips of probability `label_noise`; "softmax" draws the functions in
-            training. "auto" is "probit" for two classes and "robust-max" for several.
+            training. "auto" is "probit" for two classes and "$of_several" for several.
         label_noise : float in (0, 1), default=1e-3
             Probability that the label is not that of the largest function ("robust-max" only).
         class_weight : dict, "balanced" or None, default=None

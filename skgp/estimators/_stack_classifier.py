@@ -22,7 +22,7 @@ from skgp.estimators._trained_classifier import TrainedClassifier
 from skgp.estimators._validation import Rows
 
 _DRAWS = 16  # of the softmax, for each row of a training step
-_NODES = 256  # of the softmax, in a prediction
+_NODES = 512  # of the softmax, in a prediction
 _OF_TWO: Final = ("probit", "logit")
 
 
@@ -35,6 +35,8 @@ class StackClassifier(StackEstimator, TrainedClassifier):
     share_kernel: bool = False  # not every family has it
 
     model_: ClassModel
+
+    _of_several = "softmax"  # the likelihood "auto" of three or more classes
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackEstimator._parameter_constraints,
@@ -122,7 +124,7 @@ class StackClassifier(StackEstimator, TrainedClassifier):
         n_classes = len(self.classes_)
         name = self.likelihood
         if name == "auto":
-            name = "probit" if n_classes == 2 else "robust-max"
+            name = "probit" if n_classes == 2 else self._of_several
         if name in _OF_TWO:
             if n_classes > 2:
                 raise ValueError(

@@ -14,6 +14,7 @@ from skgp.estimators._stack_classifier import StackClassifier
     rate="0.03",
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    of_several="softmax",
 )
 class DGPClassifier(SampledEstimator, StackClassifier):
     """Deep GP classification by doubly stochastic variational inference.

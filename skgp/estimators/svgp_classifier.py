@@ -12,7 +12,11 @@ from skgp.estimators._parameters import store_parameters
 from skgp.estimators._stack_classifier import StackClassifier
 
 
-@documented(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+@documented(
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    of_several="softmax",
+)
 class SVGPClassifier(StackClassifier):
     """Sparse variational GP classification.
 

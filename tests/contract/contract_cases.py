@@ -8,7 +8,9 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from skgp import (
+    DGPClassifier,
     DGPRegressor,
+    DSPPClassifier,
     DSPPRegressor,
     ExactGPRegressor,
     FITCRegressor,
@@ -21,8 +23,10 @@ from skgp import (
     NeuralMOGPRegressor,
     NeuralSBGPRNEmbedding,
     NeuralSBGPRNRegressor,
+    PPGPRClassifier,
     PPGPRRegressor,
     SBGPRNRegressor,
+    SVGPClassifier,
     SVGPRegressor,
     VFITCRegressor,
 )
@@ -231,6 +235,13 @@ EMBEDDINGS = (
     Case("neural-mogp-embedding", NeuralMOGPEmbedding, _EMBEDDING),
     Case("neural-sbgprn-embedding", NeuralSBGPRNEmbedding, _EMBEDDING),
 )
+_DGP_CLASSIFIER = {"n_inducing": 8, "n_samples": 2, "n_prediction_samples": 4}
+CLASSIFIERS = (
+    Case("svgp", SVGPClassifier, {"n_inducing": 8}),
+    Case("ppgpr", PPGPRClassifier, {"n_inducing": 8, "n_inducing_mean": 10}),
+    Case("dgp", DGPClassifier, {"share_kernel": True, **_DGP_CLASSIFIER}),
+    Case("dspp", DSPPClassifier, {"n_inducing": 8, "n_sites": 2}),
+)
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
 # One of each base class that trains in its own way, for what happens before and after training.
@@ -299,3 +310,12 @@ def make_data(n: int = 60, n_new: int = 25, seed: int = 0) -> Data:
     f = 20.0 + 5.0 * np.sin(X[:, 0]) + 3.0 * unit[:, 1] + 4.0 * unit[:, 2] ** 2
     y = np.round((f + NOISE_STD * rng.normal(size=n + n_new)) * 1024) / 1024
     return Data(X[:n], y[:n], X[n:], y[n:])
+
+
+def make_labels() -> Data:
+    """The rows of `make_data`, in three classes by terciles of their targets."""
+    rows = make_data()
+    edges = np.quantile(rows.y, [1 / 3, 2 / 3])
+    labels = np.array(["low", "middle", "high"])
+    y, y_new = (labels[np.searchsorted(edges, part)] for part in (rows.y, rows.y_new))
+    return Data(rows.X, y, rows.X_new, y_new)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from contract_cases import Case, Data, make_data
+from contract_cases import CLASSIFIERS, Case, Data, make_labels
+from matplotlib.figure import Figure
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibrationDisplay
 from sklearn.exceptions import NotFittedError
@@ -27,16 +28,10 @@ from test_docstrings import (  # noqa: F401  (tests, which run here over other c
 )
 from test_invalid_arguments import BAD_PARAMETERS
 
-from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier, predict_dist
+from skgp import predict_dist
 from skgp.scoring import neg_expected_calibration_error_scorer
 
-_DGP = {"n_samples": 2, "n_prediction_samples": 4}
-CASES = (
-    Case("svgp", SVGPClassifier, {"n_inducing": 8}),
-    Case("ppgpr", PPGPRClassifier, {"n_inducing": 8, "n_inducing_mean": 10}),
-    Case("dgp", DGPClassifier, {"n_inducing": 8, "share_kernel": True, **_DGP}),
-    Case("dspp", DSPPClassifier, {"n_inducing": 8, "n_sites": 2}),
-)
+CASES = CLASSIFIERS
 BAD_OF_CLASSIFIERS: dict[str, list[Any]] = {
     "likelihood": ["gaussian", "", None, 1],
     "label_noise": [0.0, 1.0, np.nan, None],
@@ -47,12 +42,7 @@ BAD_OF_CLASSIFIERS: dict[str, list[Any]] = {
 
 @pytest.fixture(scope="module")
 def data() -> Data:
-    """Three classes by terciles of the regressors' target."""
-    rows = make_data()
-    edges = np.quantile(rows.y, [1 / 3, 2 / 3])
-    labels = np.array(["low", "middle", "high"])
-    y, y_new = (labels[np.searchsorted(edges, part)] for part in (rows.y, rows.y_new))
-    return Data(rows.X, y, rows.X_new, y_new)
+    return make_labels()
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +141,10 @@ def test_search_pipeline_and_scores(make: Any, data: Data) -> None:
 
 def test_calibration_display(make: Any, data: Data) -> None:
     model = make(max_iter=3).fit(data.X, data.y == "low")
-    display = CalibrationDisplay.from_estimator(model, data.X_new, data.y_new == "low", n_bins=4)
+    ax = Figure().subplots()  # not of pyplot, which would keep it for the tests after this one
+    display = CalibrationDisplay.from_estimator(
+        model, data.X_new, data.y_new == "low", n_bins=4, ax=ax
+    )
     np.testing.assert_array_equal(display.y_prob, model.predict_proba(data.X_new)[:, 1])
 
 

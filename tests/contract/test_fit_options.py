@@ -37,7 +37,7 @@ def assert_different_predictions(a: Any, b: Any, X: Any) -> None:
 
 
 # With these every distinct row is an inducing input, and nothing is dropped.
-_WITHOUT_CHANCE = {"n_inducing": 60, "n_inducing_mean": 60, "dropout": 0.0}
+WITHOUT_CHANCE = {"n_inducing": 60, "n_inducing_mean": 60, "dropout": 0.0}
 
 
 # ---------------------------------------------------------------- randomness
@@ -85,7 +85,7 @@ def test_another_seed_gives_another_result(make: Any, data: Data) -> None:
 @for_minibatches
 def test_a_seed_fixes_the_order_of_rows(case: Case, data: Data) -> None:
     """Of a GP all rows are inducing inputs, so only the order of rows is left to chance."""
-    params = case.known(_WITHOUT_CHANCE | {"batch_size": 10, "max_iter": 3})
+    params = case.known(WITHOUT_CHANCE | {"batch_size": 10, "max_iter": 3})
     zero, again, one = (case.make(random_state=s, **params).fit(data.X, data.y) for s in (0, 0, 1))
     assert_same_predictions(zero, again, data.X_new)
     assert zero.loss_curve_ != one.loss_curve_
@@ -137,7 +137,7 @@ def test_integer_weights_repeat_rows(case: Case, data: Data) -> None:
     """Exactly so if nothing is left to chance and a step sees all rows."""
     case.skip_if_rows_have_draws()
     weight = np.arange(len(data.X)) % 4
-    params = case.known(_WITHOUT_CHANCE | {"max_iter": 10, "learning_rate_init": 0.01})
+    params = case.known(WITHOUT_CHANCE | {"max_iter": 10, "learning_rate_init": 0.01})
     weighted = case.make(**params).fit(data.X, data.y, weight)
     repeated = case.make(**params).fit(np.repeat(data.X, weight, 0), np.repeat(data.y, weight))
     assert_same_predictions(weighted, repeated, data.X_new, rtol=1e-5)
@@ -146,7 +146,7 @@ def test_integer_weights_repeat_rows(case: Case, data: Data) -> None:
 
 def test_equal_weights(case: Case, data: Data) -> None:
     """Weight 1 is no weight; weight 3 is three copies of every row."""
-    params = case.known(_WITHOUT_CHANCE | {"max_iter": 10, "learning_rate_init": 0.01})
+    params = case.known(WITHOUT_CHANCE | {"max_iter": 10, "learning_rate_init": 0.01})
     plain = case.make(**params).fit(data.X, data.y)
     ones = case.make(**params).fit(data.X, data.y, np.ones(60))
     assert_same_predictions(ones, plain, data.X_new, rtol=1e-5)

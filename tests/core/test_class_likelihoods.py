@@ -11,7 +11,7 @@ from oracles.models import normal, to_array
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 from torch import Tensor
 
-from skgp.core import robust_max
+from skgp.core import robust_max, softmax
 from skgp.core.bernoulli import Bernoulli, Logit, Probit
 from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
@@ -150,10 +150,10 @@ def test_robust_max_in_chunks(rng: np.random.Generator, monkeypatch: pytest.Monk
     monkeypatch.setattr(robust_max, "_below", counted)
     value_and_gradients()
     assert sizes == [15, 15]
-    monkeypatch.setattr(robust_max, "_CHUNK_CELLS", 2 * 48 * 4 + 1)
+    monkeypatch.setattr(robust_max, "CHUNK_CELLS", 2 * 48 * 4 + 1)
     value_and_gradients()
     assert sizes[2:] == [*[2] * 7, 1] * 2
-    monkeypatch.setattr(robust_max, "_CHUNK_CELLS", 1)
+    monkeypatch.setattr(robust_max, "CHUNK_CELLS", 1)
     for part, expected in zip(value_and_gradients(), whole, strict=True):
         np.testing.assert_allclose(part.detach(), expected.detach(), rtol=1e-12)
 
@@ -186,6 +186,44 @@ def test_softmax_against_samples(rng: np.random.Generator) -> None:
             assert_mean(log_prob[q, b].item(), np.log(sample), 1e-3)
             assert_mean(log_marginal[q, b].exp().item(), sample, 2e-4)
             assert_mean(log_probabilities[q, b, c].exp().item(), sample, 2e-4)
+
+
+def test_nodes_share_the_draws_of_a_softmax(rng: np.random.Generator) -> None:
+    """Three nodes and eight draws: three for each, and the first one again for the last."""
+    likelihood, latent = Softmax(2, 1, 8, 0).double().eval(), random_latent(rng, 3, 5, 2)
+    xi = to_array(likelihood.draws(1).xi[0])[:, 0]
+    mean, scale = to_array(latent.f_mean), to_array(latent.f_var.sqrt())
+    for q in range(3):
+        f = mean[q] + scale[q] * np.concatenate([xi, xi[:1]])[3 * q : 3 * q + 3][:, None]
+        p = np.exp(f) / np.exp(f).sum(-1, keepdims=True)
+        at = likelihood.log_probabilities(latent)[q].exp()
+        np.testing.assert_allclose(at, p.mean(0), rtol=1e-12)
+        value = likelihood.expected_log_prob(latent, targets(0, 1, 1, 0, 1))[q]
+        expected = np.log(p).mean(0)[range(5), [0, 1, 1, 0, 1]]
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+def test_chunks_of_a_softmax_leave_no_seam(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    latent, at = random_latent(rng, 2, 7, 4), targets(0, 3, 1, 2, 0, 1, 3)
+
+    def values(likelihood: Softmax) -> tuple[Tensor, ...]:
+        marginal = likelihood.log_marginal(latent, at)
+        return (
+            likelihood.expected_log_prob(latent, at),
+            marginal,
+            likelihood.log_probabilities(latent),
+        )
+
+    for train in (True, False):
+        whole = values(Softmax(4, 3, 8, 0).double().train(train))
+        for size in (1, 2 * 3 * 8 * 4):
+            with monkeypatch.context() as patch:
+                patch.setattr(softmax, "CHUNK_CELLS", size)
+                parts = values(Softmax(4, 3, 8, 0).double().train(train))
+            for a, b in zip(parts, whole, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_softmax_draws_anew_in_each_step_and_for_each_row(rng: np.random.Generator) -> None:

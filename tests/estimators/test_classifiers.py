@@ -12,7 +12,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skgp
 from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
+from skgp.core.bernoulli import Probit
 from skgp.core.nodes import Nodes
+from skgp.core.robust_max import RobustMax
+from skgp.core.softmax import Softmax
 from skgp.distributions import Bernoulli, Categorical
 
 SMALL = {"n_inducing": 15, "max_iter": 20, "random_state": 0}
@@ -179,6 +182,18 @@ def test_one_row_in_ten_thousand(name: str) -> None:
     assert p.mean() < 2e-3
 
 
+@every
+def test_likelihood_that_is_chosen_automatically(name: str) -> None:
+    """Of several classes: the softmax where a bound is maximised."""
+    X, codes = table()
+    likelihood = Softmax if name in ("svgp", "dgp") else RobustMax
+    model = make(name, max_iter=1).fit(X, codes)
+    assert type(model.model_.likelihood) is likelihood
+    assert type(model.fit(X, codes > 0).model_.likelihood) is Probit
+    words = " ".join(type(model).__doc__.split())
+    assert f'"probit" for two classes and "{model._of_several}" for several' in words
+
+
 def test_wrong_likelihood_and_unknown_labels_are_errors() -> None:
     X, codes = table()
     with pytest.raises(ValueError, match=r"likelihood='probit' is for two classes.*robust-max"):
@@ -246,7 +261,7 @@ def test_softmax_reaches_certainty_in_few_steps() -> None:
 def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
     """Node by node: probabilities, and latent moments by E f^2 - (E f)^2."""
     X, codes = table()
-    model = make(name, max_iter=60).fit(X, codes)
+    model = make(name, likelihood="robust-max", max_iter=60).fit(X, codes)
     module = model.model_
     x = torch.from_numpy((X - module.x_scale.offset) / module.x_scale.unit)
     p, first, second = np.zeros((90, 3)), np.zeros((90, 3)), np.zeros((90, 3))
