@@ -1,5 +1,7 @@
 """Sparse GPs that share a kernel, and hidden ones that move their inputs along fixed directions."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -52,7 +54,7 @@ class SharedGP(SparseLayer):
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         A = self._whitened(x, factors)
         if factors.q_cov.dim() == 3:
-            q = (A * (factors.q_cov @ A)).sum(-2)
+            q: Tensor = _SharedForm.apply(A, factors.q_cov)
         else:
             q = factors.q_cov @ A.square()
         return factors.white_weights @ A, A.square().sum(-2, keepdim=True), q
@@ -127,6 +129,28 @@ class ProjectedGP(SharedGP):
         else:
             blurred = epsilon * factors.q_sqrt.unsqueeze(-2)
         return (factors.q_mu.unsqueeze(-2) + blurred).movedim(0, -1)
+
+
+class _SharedForm(torch.autograd.Function):
+    """a^T S a (W, N) for the columns a of A (M, N) and each symmetric S of (W, M, M).
+
+    One product S A serves the value and the gradient, and each product is one of large matrices.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, S: Tensor) -> Tensor:
+        SA = (S.flatten(0, 1) @ A).unflatten(0, S.shape[:2])
+        ctx.save_for_backward(A, SA)
+        return (SA * A).sum(-2)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
+        A, SA = ctx.saved_tensors
+        d_q = grads[0].unsqueeze(-2)
+        # dA = 2 sum_w S_w A d_q_w;  dS_w = A diag(d_q_w) A^T
+        dA = (SA * d_q).sum(0).mul_(2.0)
+        dS = ((A * d_q).flatten(0, 1) @ A.mT).unflatten(0, SA.shape[:2])
+        return dA, dS
 
 
 def _normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -12,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from skgp.core.training import History, Plan, Trainer, constant, one_cycle
 from skgp.estimators._trained_estimator import TrainedEstimator, draw_seed
+from skgp.estimators._validation import Rows
 
 _MIN_AUTO_EPOCHS = 3
 
@@ -34,8 +36,11 @@ class MinibatchEstimator(TrainedEstimator):
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def _fit_chunk(self, X: Any, y: Any, sample_weight: Any, n_total: float | None) -> Self:
-        """Validate the arguments of `partial_fit` and train one epoch."""
+    def _fit_chunk(self, read: Callable[..., Rows], n_total: float | None) -> Self:
+        """Validate the arguments of `partial_fit` and train one epoch.
+
+        `read` is `_training_rows` with all arguments but `reset`.
+        """
         self._validate_params()
         self._check_stream()
         if n_total is not None:
@@ -43,8 +48,7 @@ class MinibatchEstimator(TrainedEstimator):
             if not math.isfinite(n_total):
                 raise ValueError(f"n_total must be finite, got {n_total}")
         going_on = hasattr(self, "model_")
-        rows = self._training_rows(X, y, sample_weight, reset=not going_on)
-        rows = self._condensed(rows)
+        rows = self._condensed(read(reset=not going_on))
         rng = check_random_state(self.random_state)
         table = self._table(rows, self._scales() if going_on else None)
         model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]

@@ -1,5 +1,6 @@
 """Regressors that are trained by minibatches and take streams of chunks."""
 
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from sklearn.callback import with_callbacks
@@ -43,4 +44,4 @@ class MinibatchRegressor(MinibatchEstimator, TrainedRegressor):
         ValueError
             If `early_stopping` is set, or as in `fit`.
         """
-        return self._fit_chunk(X, y, sample_weight, n_total)
+        return self._fit_chunk(partial(self._training_rows, X, y, sample_weight), n_total)

@@ -1,5 +1,6 @@
 """What sparse and deep classifiers share: the likelihood, and where its functions start."""
 
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Final, Self
 
@@ -87,26 +88,15 @@ class StackClassifier(StackEstimator, TrainedClassifier):
                 "partial_fit does not support class_weight='balanced', for the shares of the "
                 "classes in a stream are unknown: pass a dict of weights"
             )
-        self._declared = None if classes is None else np.unique(classes)
-        try:
-            return self._fit_chunk(X, y, sample_weight, n_total)
-        finally:
-            del self._declared
+        declared = None if classes is None else np.unique(classes)
+        read = partial(self._training_rows, X, y, sample_weight, classes=declared)
+        return self._fit_chunk(read, n_total)
 
     # ------------------------------------------------------------- helpers
 
     def _fitted_model(self) -> ClassModel:
         super()._fitted_model()
         return self.model_
-
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
-        declared = getattr(self, "_declared", None)
-        if declared is not None and not reset and not np.array_equal(declared, self.classes_):
-            raise ValueError(
-                f"classes={declared.tolist()} are not those of the first call, "
-                f"{self.classes_.tolist()}"
-            )
-        return super()._training_rows(X, y, sample_weight, reset=reset)
 
     def _condensed(self, rows: Rows) -> Rows:
         """In a table of one batch equal rows are one, of the sum of their weights.
@@ -115,10 +105,6 @@ class StackClassifier(StackEstimator, TrainedClassifier):
         and the order of the rows does not matter.
         """
         return rows.merged() if len(rows.X) <= self.batch_size else rows
-
-    def _set_classes(self, classes: Any, rows: Rows) -> None:
-        declared = getattr(self, "_declared", None)
-        super()._set_classes(classes if declared is None else declared, rows)
 
     def _make_likelihood(self, seed: int) -> ClassLikelihood:
         n_classes = len(self.classes_)

@@ -108,10 +108,24 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         parts = self._in_chunks(X, lambda x: function(x).cpu().numpy())
         return np.concatenate(parts, axis=axis)
 
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+    def _training_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+        classes: Array | None = None,
+    ) -> Rows:
+        """Validated rows; `classes` are those of a stream, of which a chunk need not have all."""
         rows = check_labels(self, X, y, sample_weight, reset=reset)
         if reset:
-            self._set_classes(np.unique(rows.y), rows)
+            self._set_classes(np.unique(rows.y) if classes is None else classes, rows)
+        elif classes is not None and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes={classes.tolist()} are not those of the first call, "
+                f"{self.classes_.tolist()}"
+            )
         return self._coded(rows, "y")
 
     def _held_out_rows(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
