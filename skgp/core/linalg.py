@@ -44,8 +44,8 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
     scale = K.diagonal(dim1=-2, dim2=-1).mean(-1)
     if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
-            "a kernel matrix has non-finite entries; check the inputs for extreme values, keep "
-            "normalize_X=True or lower learning_rate_init"
+            "a kernel matrix has non-finite entries; check the inputs for extreme values and keep "
+            "normalize_X=True"
         )
     rung = torch.full_like(scale, jitter)
     L, info = _cholesky_at(K, rung * scale)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,15 +17,7 @@ _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is don
 
 
 class Optimizer(ABC):
-    """Steps on the parameters of one module.
-
-    Attributes
-    ----------
-    remedy : str
-        What a user can do against steps that lead to no finite loss.
-    """
-
-    remedy: ClassVar[str] = "lower learning_rate_init or raise jitter or noise_floor"
+    """Steps on the parameters of one module."""
 
     @property
     def is_converged(self) -> bool:
@@ -134,8 +126,6 @@ class LBFGS(Optimizer):
     ----------
     parameters : list of Parameter
     """
-
-    remedy: ClassVar[str] = "raise jitter or noise_floor"
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self._lbfgs = torch.optim.LBFGS(

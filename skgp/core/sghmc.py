@@ -1,6 +1,6 @@
 """Stochastic-gradient Hamiltonian Monte Carlo: an optimiser whose steps sample some parameters."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -43,8 +43,6 @@ class SGHMC(Optimizer):
     temperature : float
         Factor on the variance of the noise. Zero makes it gradient descent with momentum.
     """
-
-    remedy: ClassVar[str] = "lower step_size or learning_rate_init, or raise jitter or noise_floor"
 
     def __init__(
         self,

@@ -180,8 +180,7 @@ class Trainer(Generic[ModuleT]):
                 return value
         raise NonFiniteLossError(
             f"training diverged in epoch {self.epochs_done + 1} and did not recover with smaller "
-            f"steps ({failure}); keep normalize_X=True and normalize_y=True, "
-            f"{self.optimizer.remedy}"
+            f"steps ({failure})"
         ) from failure
 
     def _run(self) -> float:

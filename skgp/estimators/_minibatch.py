@@ -61,7 +61,8 @@ class MinibatchEstimator(TrainedEstimator):
         )
         if going_on and self._optimizer_state is not None:
             trainer.optimizer.load_state_dict(copy.deepcopy(self._optimizer_state))
-        loss = trainer.epoch()
+        with self._remedies():
+            loss = trainer.epoch()
         history = History([*getattr(self, "loss_curve_", []), loss])
         self._set(self._fitted_attributes(model, history, rows.y, table))
         self.n_samples_seen_ = seen

@@ -4,9 +4,10 @@ import copy
 import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
@@ -21,11 +22,16 @@ from skgp.estimators._model import Model
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
 from skgp.estimators._validation import Rows
-from skgp.exceptions import InterruptedFitWarning
+from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS = 2**17  # rows times components: a cell of a deep model takes up to some 5 kB
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
+_REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
+    "keep {} on": ("normalize_X", "normalize_y"),
+    "lower {}": ("step_size", "learning_rate_init"),
+    "raise {}": ("jitter", "noise_floor"),
+}
 
 
 class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
@@ -136,14 +142,15 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
                 )
             )
 
-        model, history = train(
-            [self._candidate(m, table.n_data) for m in models],
-            table,
-            plan,
-            torch.Generator().manual_seed(draw_seed(rng)),
-            validate=None if validation_table is None else validate,
-            on_epoch=on_epoch,
-        )
+        with self._remedies():
+            model, history = train(
+                [self._candidate(m, table.n_data) for m in models],
+                table,
+                plan,
+                torch.Generator().manual_seed(draw_seed(rng)),
+                validate=None if validation_table is None else validate,
+                on_epoch=on_epoch,
+            )
         if history.interrupted:
             warnings.warn(
                 f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
@@ -160,6 +167,17 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    @contextmanager
+    def _remedies(self) -> Iterator[None]:
+        """Tell a user whose fit diverges which of this estimator's parameters may help."""
+        try:
+            yield
+        except NonFiniteLossError as error:
+            known = self.get_params(deep=False)
+            present = {do: [n for n in names if n in known] for do, names in _REMEDIES.items()}
+            advice = [do.format(" and ".join(names)) for do, names in present.items() if names]
+            raise NonFiniteLossError(f"{error}; {', '.join(advice)}") from error
 
     def _continues(self) -> bool:
         return self.warm_start and hasattr(self, "model_")

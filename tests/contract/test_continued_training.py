@@ -1,5 +1,6 @@
 """Training that goes on, stops early, starts several times or is interrupted."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -435,8 +436,16 @@ def test_a_fit_that_cannot_be_saved_raises_with_a_remedy(
 ) -> None:
     monkeypatch.setattr(Trainer, "_run", diverge)
     model = make()
-    with pytest.raises(NonFiniteLossError, match=r"learning_rate_init.*jitter|normalize"):
+    with pytest.raises(NonFiniteLossError, match=r"did not recover .*; keep normalize_X") as error:
         model.fit(data.X, data.y)
+    advice = str(error.value).rpartition(";")[2]
+    named = set(re.findall(r"\w+", advice)) - {"keep", "on", "and", "lower", "raise"}
+    assert named <= set(model.get_params())
+    for name in ("normalize_y", "learning_rate_init", "step_size", "jitter", "noise_floor"):
+        assert (name in named) == (name in model.get_params())
+    if hasattr(model, "partial_fit"):
+        with pytest.raises(NonFiniteLossError, match=re.escape(advice)):
+            model.partial_fit(data.X, data.y)
     assert not hasattr(model, "loss_curve_")
 
 

@@ -202,16 +202,12 @@ def test_rollback_restores_the_moments_of_the_optimiser_too() -> None:
 
 
 @pytest.mark.parametrize("fail", FAILURES)
-def test_a_loss_that_never_recovers_is_an_error_with_its_remedy(
+def test_a_loss_that_never_recovers_is_an_error(
     fail: Callable[[Tensor], Tensor],
 ) -> None:
     module = Line()
     loss = Sick(module, set(range(6, 10_000)), fail)
-    message = (
-        "diverged in epoch 3 .* normalize_X=True.* normalize_y=True.*"
-        "lower learning_rate_init or raise jitter or noise_floor"
-    )
-    with pytest.raises(NonFiniteLossError, match=message):
+    with pytest.raises(NonFiniteLossError, match=r"diverged in epoch 3 .* smaller steps"):
         fit(problem(module, loss), Rows(8))
     assert module.w.tolist() in loss.seen[0:5:2]  # where a completed epoch began or ended
     assert len(loss.seen) < 20
