@@ -57,7 +57,9 @@ default="matern52"
             list gives other widths. "deep-kernel" multiplies the inputs by factors near one, made
             by two tanh layers of 50 (neural likelihoods paper). A callable gets the number of
             inputs and returns a `torch.nn.Module`, which has to pickle.
-        $weight_decay
+        weight_decay : float, default=1e-4
+            L2 penalty on the parameters of `feature_extractor`, and on no others: weight_decay / 2
+            times their squared norm is added to the loss per row.
         """,
     "weight_decay": """\
         weight_decay : float, default=1e-4
