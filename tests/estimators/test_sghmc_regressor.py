@@ -49,5 +49,5 @@ def test_too_long_steps_are_shortened_or_named(table: Table) -> None:
     params = {"n_layers": 2, "n_inducing": 8, "n_burn_in": 2, "max_iter": 40, "random_state": 0}
     curve = SGHMCDGPRegressor(step_size=30.0, **params).fit(X, y).loss_curve_
     assert 1e3 < np.max(curve) < 1e9 * (1.0 + abs(curve[0]))  # without shorter steps 1e142
-    with pytest.raises(NonFiniteLossError, match="lower step_size or learning_rate_init"):
+    with pytest.raises(NonFiniteLossError, match="lower step_size and learning_rate_init"):
         SGHMCDGPRegressor(step_size=1e100, **params).fit(X, y)
