@@ -141,7 +141,7 @@ class _SharedForm(torch.autograd.Function):
     def forward(ctx: Any, A: Tensor, S: Tensor) -> Tensor:
         SA = (S.flatten(0, 1) @ A).unflatten(0, S.shape[:2])
         ctx.save_for_backward(A, SA)
-        return (SA * A).sum(-2)
+        return (SA * A).sum(-2).clamp_(min=0.0)  # rounding can make it negative
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:

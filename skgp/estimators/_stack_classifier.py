@@ -37,7 +37,7 @@ class StackClassifier(StackEstimator, TrainedClassifier):
 
     model_: ClassModel
 
-    _of_several = "softmax"  # the likelihood "auto" of three or more classes
+    _of_several: ClassVar[str] = "softmax"  # the likelihood "auto" of three or more classes
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackEstimator._parameter_constraints,

@@ -70,7 +70,7 @@ class PPGPRClassifier(DecoupledEstimator, StackClassifier):
     """
 
     # The bound on the evidence suffers from overlapping classes; what is maximised here does not.
-    _of_several = "robust-max"
+    _of_several: ClassVar[str] = "robust-max"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StackClassifier._parameter_constraints,
