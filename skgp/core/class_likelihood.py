@@ -8,8 +8,6 @@ from torch import Tensor
 from skgp.core.layers import Latent
 from skgp.core.likelihoods import Likelihood, Targets
 
-CHUNK_CELLS = 2**20  # points or draws, times rows and classes, that are held at a time
-
 
 class ClassLikelihood(Likelihood):
     """Abstract base. Targets y (B, 1) are numbers of classes, 0 to C - 1.

@@ -19,8 +19,6 @@ GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
 KernelLike: TypeAlias = "str | GPyTorchBase"
 LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
 
-_ZERO = -43.0  # log of what is zero to rounding, also with the factors of Matern 5/2
-
 
 class Profile(NamedTuple):
     """A stationary kernel k(r2) of the squared scaled distance.
@@ -41,9 +39,11 @@ class Profile(NamedTuple):
 
 
 def _decay(negative: Tensor) -> Tensor:
-    """exp, in place, of numbers of which those below -43 stand for zero."""
-    # Without this, products of two values are denormal in float32: thirty times as slow.
-    return torch.threshold_(negative, _ZERO, -math.inf).exp_()
+    """exp, in place, of numbers of which the lowest stand for zero."""
+    # A step multiplies three correlations with each other and with a slope. Were that denormal, it
+    # would be thirty times as slow; in float32 that happens from exp(-25) on.
+    zero = math.log(torch.finfo(negative.dtype).tiny) / 3.5
+    return torch.threshold_(negative, zero, -math.inf).exp_()
 
 
 def _rbf(t: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,9 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import CHUNK_CELLS, ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood, deviation
 from skgp.core.layers import Latent
 from skgp.core.normal_rule import normal_rule
+
+# The slip makes up for any probability that small, and denormal numbers are slow.
+_LEAST = 1e-20
+_FAR = 9.0  # deviations at which the density is 1e-18
+_CELLS = 2**17  # points times classes and rows at a time: what a cache holds
 
 
 class RobustMax(ClassLikelihood):
@@ -61,66 +66,56 @@ class RobustMax(ClassLikelihood):
 class _Largest(torch.autograd.Function):
     """The integral for moments m, s (N, C) and classes c (N,).
 
-    It keeps nothing of the size of its points: K points of C classes are recomputed for a chunk of
-    rows at a time, or 50 classes and ten nodes of a deep model would take gigabytes.
+    Its slopes, which are as small as the moments, are computed with it, a chunk of rows at a time:
+    50 classes at all points of ten nodes of a deep model would take gigabytes.
     """
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, scale: Tensor, own: Tensor) -> Tensor:
-        ctx.save_for_backward(mean, scale, own)
-        z, w = _points(mean)
-        parts = _chunks(mean, scale, own, len(z))
-        return torch.cat([w @ _below(m, s, c, z)[1].prod(-1) for m, s, c in parts])
+        z, log_w = normal_rule(mean)
+        size = max(1, _CELLS // (len(z) * mean.shape[1]))
+        # Rows go last: sums and products over the classes are then over long vectors.
+        rows = zip(
+            torch.split(mean.mT.contiguous(), size, -1),
+            torch.split(scale.mT.contiguous(), size, -1),
+            torch.split(own.unsqueeze(0), size, -1),
+            strict=True,
+        )
+        with_slopes = any(ctx.needs_input_grad)
+        parts = [_integrate(*chunk, z, log_w.exp(), with_slopes) for chunk in rows]
+        value, *slopes = (torch.cat(of_chunks, -1) for of_chunks in zip(*parts, strict=True))
+        ctx.save_for_backward(*slopes)
+        return value
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
-        mean, scale, own = ctx.saved_tensors
-        z, w = _points(mean)
-        parts = _chunks(mean, scale, own, len(z))
-        outer = torch.split(grads[0], len(parts[0][0]))
-        slopes = [
-            _slopes(m, s, c, z, w, d_out) for (m, s, c), d_out in zip(parts, outer, strict=True)
-        ]
-        d_mean, d_scale = (torch.cat(of_chunks) for of_chunks in zip(*slopes, strict=True))
-        return d_mean, d_scale, None
+        d_mean, d_scale = ctx.saved_tensors
+        return (d_mean * grads[0]).mT, (d_scale * grads[0]).mT, None
 
 
-def _points(like: Tensor) -> tuple[Tensor, Tensor]:
-    z, log_w = normal_rule(like)
-    return z, log_w.exp()
+def _integrate(
+    mean: Tensor, scale: Tensor, own: Tensor, z: Tensor, w: Tensor, with_slopes: bool
+) -> tuple[Tensor, ...]:
+    """The integral (n,) for m, s (C, n) and c (1, n); its slopes in m and s if they are asked for.
 
-
-def _chunks(
-    mean: Tensor, scale: Tensor, own: Tensor, n_points: int
-) -> list[tuple[Tensor, Tensor, Tensor]]:
-    size = max(1, CHUNK_CELLS // (n_points * mean.shape[1]))
-    return list(zip(*(torch.split(part, size) for part in (mean, scale, own)), strict=True))
-
-
-def _below(mean: Tensor, scale: Tensor, own: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-    """a = (f_c - m_j) / s_j at the points of f_c, and Phi(a), one for c itself: (K, n, C)."""
-    index = own.unsqueeze(-1)
-    f = mean.gather(-1, index) + scale.gather(-1, index) * z[:, None, None]  # (K, n, 1)
-    ahead = (f - mean) / scale
-    # A product of probabilities may underflow: the slip makes up for any probability that small.
-    tiny = torch.finfo(mean.dtype).tiny
-    below = torch.special.ndtr(ahead).clamp_min_(tiny)
-    return ahead, below.scatter_(-1, index.expand(len(z), -1, -1), 1.0)
-
-
-def _slopes(
-    mean: Tensor, scale: Tensor, own: Tensor, z: Tensor, w: Tensor, d_out: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients with respect to m and s (n, C), given that with respect to the integral (n,)."""
-    ahead, below = _below(mean, scale, own, z)
-    # d/da_j of prod_i Phi(a_i) = phi(a_j) / Phi(a_j) times the product; a_c is no variable
-    product = below.prod(-1) * w.unsqueeze(-1) * d_out
-    slope = ahead.square().mul_(-0.5).exp_().div_(below).mul_(1.0 / math.sqrt(2.0 * math.pi))
-    index = own.unsqueeze(-1)
-    slope.mul_(product.unsqueeze(-1)).scatter_(-1, index.expand(len(z), -1, -1), 0.0)
-    slope.div_(scale)
-    d_mean, d_scale = -slope.sum(0), -(slope * ahead).sum(0)
-    of_f = slope.sum(-1)  # (K, n)
-    d_mean.scatter_(-1, index, of_f.sum(0).unsqueeze(-1))  # zero so far
-    d_scale.scatter_(-1, index, (z @ of_f).unsqueeze(-1))
-    return d_mean, d_scale
+    With a_kj = (m_c + s_c z_k - m_j) / s_j and P_k = prod_{j != c} Phi(a_kj) it is sum_k w_k P_k,
+    and w_k P_k has the slope g_kj = w_k P_k phi(a_kj) / Phi(a_kj) in a_kj, which is linear in z_k.
+    """
+    mean_own, scale_own = mean.gather(0, own), scale.gather(0, own)
+    inverse = scale.reciprocal()
+    ahead = torch.addcmul((mean_own - mean) * inverse, scale_own * inverse, z[:, None, None])
+    ahead.clamp_(-_FAR, _FAR)
+    below = torch.special.ndtr(ahead).clamp_min_(_LEAST)
+    below.scatter_(1, own.expand(len(z), 1, -1), 1.0)
+    product = below.prod(1)
+    value = w @ product
+    if not with_slopes:
+        return (value,)
+    ratio = ahead.square_().mul_(-0.5).exp_().div_(below).mul_(product.unsqueeze(1))
+    # sum_k g_kj and sum_k g_kj z_k give every slope; a_kc is no variable
+    weights = torch.stack([w, w * z]) * (1.0 / math.sqrt(2.0 * math.pi))
+    g, g_z = (weights @ ratio.flatten(1)).view(2, *mean.shape).scatter(1, own.expand(2, 1, -1), 0.0)
+    d_mean, d_scale = -g * inverse, -(g * (mean_own - mean) + g_z * scale_own) * inverse.square()
+    d_mean.scatter_(0, own, -d_mean.sum(0, keepdim=True))
+    d_scale.scatter_(0, own, (g_z * inverse).sum(0, keepdim=True))
+    return value, d_mean, d_scale

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import CHUNK_CELLS, ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood, deviation
 from skgp.core.layers import Latent
 from skgp.core.nodes import Sampled
+
+_CELLS = 2**20  # draws, times rows and classes, that are held at a time
 
 
 class Softmax(ClassLikelihood):
@@ -58,7 +60,7 @@ class Softmax(ClassLikelihood):
         mean, scale = latent.f_mean, deviation(latent.f_var)
         n_nodes, n_rows, n_classes = mean.shape
         xi = self._draw(n_nodes, n_rows).to(mean)
-        size = max(1, CHUNK_CELLS // (len(xi) * n_nodes * n_classes))
+        size = max(1, _CELLS // (len(xi) * n_nodes * n_classes))
         for start in range(0, n_rows, size):
             rows = slice(start, start + size)
             own = xi[:, :, rows] if self.training else xi

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -141,19 +142,19 @@ def test_robust_max_in_chunks(rng: np.random.Generator, monkeypatch: pytest.Monk
 
     whole = value_and_gradients()
     sizes: list[int] = []
-    below = robust_max._below
+    integrate = robust_max._integrate
 
-    def counted(mean: Tensor, *parts: Tensor) -> tuple[Tensor, Tensor]:
-        sizes.append(len(mean))
-        return below(mean, *parts)
+    def counted(mean: Tensor, *parts: Any) -> tuple[Tensor, ...]:
+        sizes.append(mean.shape[-1])
+        return integrate(mean, *parts)
 
-    monkeypatch.setattr(robust_max, "_below", counted)
+    monkeypatch.setattr(robust_max, "_integrate", counted)
     value_and_gradients()
-    assert sizes == [15, 15]
-    monkeypatch.setattr(robust_max, "CHUNK_CELLS", 2 * 48 * 4 + 1)
+    assert sizes == [15]
+    monkeypatch.setattr(robust_max, "_CELLS", 2 * 48 * 4 + 1)
     value_and_gradients()
-    assert sizes[2:] == [*[2] * 7, 1] * 2
-    monkeypatch.setattr(robust_max, "CHUNK_CELLS", 1)
+    assert sizes[1:] == [*[2] * 7, 1]
+    monkeypatch.setattr(robust_max, "_CELLS", 1)
     for part, expected in zip(value_and_gradients(), whole, strict=True):
         np.testing.assert_allclose(part.detach(), expected.detach(), rtol=1e-12)
 
@@ -220,7 +221,7 @@ def test_chunks_of_a_softmax_leave_no_seam(
         whole = values(Softmax(4, 3, 8, 0).double().train(train))
         for size in (1, 2 * 3 * 8 * 4):
             with monkeypatch.context() as patch:
-                patch.setattr(softmax, "CHUNK_CELLS", size)
+                patch.setattr(softmax, "_CELLS", size)
                 parts = values(Softmax(4, 3, 8, 0).double().train(train))
             for a, b in zip(parts, whole, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-12)
