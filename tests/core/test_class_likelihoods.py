@@ -159,6 +159,18 @@ def test_robust_max_in_chunks(rng: np.random.Generator, monkeypatch: pytest.Monk
         np.testing.assert_allclose(part.detach(), expected.detach(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_function_that_is_far_ahead_is_pulled_by_nothing(dtype: torch.dtype) -> None:
+    """However narrow: the slope in a deviation has its square in the denominator."""
+    means, variances = [1e6, 0.0, -3.0], [1e-6, 1e-6, 1.0]
+    parts = [torch.tensor([[part]], dtype=dtype) for part in (means, variances, variances)]
+    latent = Latent(*(part.requires_grad_() for part in parts))
+    RobustMax(3, 1e-3).expected_log_class(latent, torch.tensor([0])).sum().backward()
+    for part in latent:
+        assert part.grad is not None
+        assert torch.all(part.grad == 0.0)
+
+
 def test_robust_max_keeps_nothing_of_the_size_of_its_points(rng: np.random.Generator) -> None:
     """50 classes: what a step holds for its gradient is some times the moments."""
     latent = Latent(*(part.requires_grad_() for part in random_latent(rng, 2, 7, 50)))
