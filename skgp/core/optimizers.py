@@ -11,6 +11,7 @@ from skgp.core.variational import NaturalPosterior
 
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 
+_MOMENTUM = 0.9  # beta_1 of Adam, as in its paper
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 _LINE_SEARCH = 25  # evaluations of a line search, which torch else takes from a step's budget of 1
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
@@ -49,11 +50,16 @@ class Adam(Optimizer):
     parameters : list of Parameter
     learning_rate : float
         At the peak of the schedule.
+    memory : float in [0, 1), default=0.999
+        Share of the mean squared gradient that a step keeps (beta_2 of the paper): one outlying
+        gradient shortens the next 1 / (1 - memory) steps or so.
     """
 
-    def __init__(self, parameters: list[nn.Parameter], learning_rate: float) -> None:
+    def __init__(
+        self, parameters: list[nn.Parameter], learning_rate: float, memory: float = 0.999
+    ) -> None:
         self._peak = learning_rate
-        self._adam = torch.optim.Adam(parameters, fused=True)
+        self._adam = torch.optim.Adam(parameters, betas=(_MOMENTUM, memory), fused=True)
 
     def step(self, closure: Closure, rate: float) -> float:
         for group in self._adam.param_groups:

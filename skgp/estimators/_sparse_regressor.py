@@ -10,6 +10,12 @@ from skgp.estimators._model import StackModel
 from skgp.estimators._stack_regressor import StackRegressor
 
 
+# A natural step on one batch can put q(u) far from the next one, whose gradients then are a hundred
+# times as large. With the usual memory of a thousand steps, which is most of a fit, noise and kernel
+# would hardly move any more.
+_MEMORY = 0.95
+
+
 class SparseRegressor(StackRegressor):
     """Abstract base: a family adds its objective and, if need be, another layer."""
 
@@ -34,7 +40,8 @@ class SparseRegressor(StackRegressor):
         others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
         # A step of length rho multiplies the old precision by 1 - rho beta_reg.
         rate = self._natural_rate / max(1.0, self._divergence_weight(n_data))
-        return NaturalGradient(natural, rate, n_data, Adam(others, self.learning_rate_init))
+        adam = Adam(others, self.learning_rate_init, _MEMORY)
+        return NaturalGradient(natural, rate, n_data, adam)
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -57,6 +57,31 @@ def test_adam_is_that_of_torch_with_the_schedule() -> None:
     np.testing.assert_allclose(module.w.detach(), reference.w.detach(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("memory", [0.95, 0.999])
+def test_one_outlying_gradient_shortens_the_steps_of_adam_for_as_long_as_its_memory(
+    memory: float,
+) -> None:
+    """Step t goes as far as the mean gradient over the root of its mean square, of t gradients."""
+    gradients = np.ones(200)
+    gradients[50] = 100.0
+    w = nn.Parameter(torch.zeros(1).double())
+    optimizer = Adam([w], 0.1, memory)
+    moved = []
+    for gradient in gradients:
+
+        def closure(gradient: float = gradient) -> Tensor:
+            w.grad = torch.full_like(w, gradient)
+            return torch.tensor(0.0)
+
+        before = w.item()
+        optimizer.step(closure, 1.0)
+        moved.append(before - w.item())
+    for t in (40, 51, 60, 100, 200):
+        weights = [decay ** np.arange(t)[::-1] for decay in (0.9, memory)]
+        mean, square = (np.average(gradients[:t] ** k, weights=u) for k, u in enumerate(weights, 1))
+        assert moved[t - 1] == pytest.approx(0.1 * mean / math.sqrt(square), rel=1e-6)
+
+
 def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:
     module = Line()
     optimizer = Adam([module.w], 0.1)
