@@ -9,10 +9,9 @@ from skgp.core.variational import Covariance, NaturalPosterior
 from skgp.estimators._model import StackModel
 from skgp.estimators._stack_regressor import StackRegressor
 
-
-# A natural step on one batch can put q(u) far from the next one, whose gradients then are a hundred
-# times as large. With the usual memory of a thousand steps, which is most of a fit, noise and kernel
-# would hardly move any more.
+# A natural step on one batch can put q(u) far from what suits the next, whose gradients are then a
+# hundred times as large. With the usual memory of a thousand steps, which is most of a fit, noise
+# and kernel would hardly move any more.
 _MEMORY = 0.95
 
 
