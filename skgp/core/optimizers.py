@@ -6,12 +6,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import hardshrink
 
 from skgp.core.variational import NaturalPosterior
 
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 
 _MOMENTUM = 0.9  # beta_1 of Adam, as in its paper
+_NOTHING = 1e-30  # of a moment of Adam, whose root is nothing beside the 1e-8 that is added to it
+_SWEEP = 100  # steps in which a moment falls by no more than a factor of 1e-5
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 _LINE_SEARCH = 25  # evaluations of a line search, which torch else takes from a step's budget of 1
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
@@ -60,13 +63,26 @@ class Adam(Optimizer):
     ) -> None:
         self._peak = learning_rate
         self._adam = torch.optim.Adam(parameters, betas=(_MOMENTUM, memory), fused=True)
+        self._steps = 0
 
     def step(self, closure: Closure, rate: float) -> float:
         for group in self._adam.param_groups:
             group["lr"] = self._peak * rate
         loss = closure().item()
         self._adam.step()
+        self._steps += 1
+        if self._steps % _SWEEP == 0:
+            self._sweep()
         return loss
+
+    def _sweep(self) -> None:
+        """Moments of what has had no gradient for long are zero before they are denormal.
+
+        With denormal numbers, which never decay to zero, a step takes more than ten times as long.
+        """
+        for state in self._adam.state.values():
+            for moment in (state["exp_avg"], state["exp_avg_sq"]):
+                moment.copy_(hardshrink(moment, _NOTHING))
 
     def shorten(self, factor: float) -> None:
         self._peak *= factor

@@ -82,6 +82,24 @@ def test_one_outlying_gradient_shortens_the_steps_of_adam_for_as_long_as_its_mem
         assert moved[t - 1] == pytest.approx(0.1 * mean / math.sqrt(square), rel=1e-6)
 
 
+def test_moments_of_adam_are_zero_before_they_are_denormal() -> None:
+    """Where gradients have stopped, as those of inducing inputs that no row is near any more."""
+    w = nn.Parameter(torch.zeros(3))
+    optimizer = Adam([w], 0.1, memory=0.95)
+    tiny = torch.finfo(w.dtype).tiny
+    for step in range(1500):
+
+        def closure(gradient: float = 1e-3 if step < 5 else 0.0) -> Tensor:
+            w.grad = torch.tensor([1.0, gradient, 0.0])
+            return torch.tensor(0.0)
+
+        optimizer.step(closure, 1.0)
+        state = optimizer.state_dict()["state"][0]
+        moments = torch.stack([state["exp_avg"], state["exp_avg_sq"]])
+        assert not ((moments != 0.0) & (moments < tiny)).any()
+    np.testing.assert_allclose(moments, [[1.0, 0.0, 0.0]] * 2, rtol=1e-5)
+
+
 def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:
     module = Line()
     optimizer = Adam([module.w], 0.1)
