@@ -141,7 +141,7 @@ class Trainer(Generic[ModuleT]):
 
     def state(self) -> dict[str, Any]:
         """Copy of everything that a rollback restores."""
-        return copy.deepcopy(
+        return _copied(
             {
                 "module": self.candidate.module.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
@@ -150,7 +150,7 @@ class Trainer(Generic[ModuleT]):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to an earlier `state`."""
-        state = copy.deepcopy(state)
+        state = _copied(state)
         self.candidate.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -338,6 +338,17 @@ def _choose(runs: Sequence[_Run[ModuleT]], n_epochs: int) -> _Run[ModuleT]:
     if best.failure is not None:
         raise best.failure
     return best
+
+
+def _copied(value: Any) -> Any:
+    """A deep copy: that of the standard library takes as long as a step on a hundred rows."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return copy.deepcopy(value)
 
 
 def _draw_seed(generator: torch.Generator) -> int:
