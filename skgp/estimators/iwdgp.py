@@ -39,7 +39,7 @@ _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables st
     rate="0.03",
     auto_epochs="1,500",
     least_steps="1,500",
-    most_steps="5,000",
+    most_steps="12,000",
     full_rows="150",
     auto_dtype='float32, but float64 for a table of one batch and the architecture "GP"',
 )
@@ -144,7 +144,7 @@ class IWDGPRegressor(SparseRegressor):
 
     _auto_epochs: ClassVar[int] = 1500
     _min_auto_steps: ClassVar[int] = 1500
-    _max_auto_steps: ClassVar[int] = 5000
+    _max_auto_steps: ClassVar[int] = 12_000
     # Each step sees other draws, over which q(u) has to average.
     _natural_rate: ClassVar[float] = 0.1
 
