@@ -92,6 +92,7 @@ class Adam(Optimizer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._adam.load_state_dict(state)
+        self._sweep()  # chunks of a stream may be shorter than its interval
 
 
 class NaturalGradient(Optimizer):

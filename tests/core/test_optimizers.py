@@ -82,8 +82,12 @@ def test_one_outlying_gradient_shortens_the_steps_of_adam_for_as_long_as_its_mem
         assert moved[t - 1] == pytest.approx(0.1 * mean / math.sqrt(square), rel=1e-6)
 
 
-def test_moments_of_adam_are_zero_before_they_are_denormal() -> None:
-    """Where gradients have stopped, as those of inducing inputs that no row is near any more."""
+@pytest.mark.parametrize("chunk", [10_000, 30])
+def test_moments_of_adam_are_zero_before_they_are_denormal(chunk: int) -> None:
+    """Where gradients have stopped, as those of inducing inputs that no row is near any more.
+
+    Each chunk of a stream has an optimiser of its own, which goes on where the last one stopped.
+    """
     w = nn.Parameter(torch.zeros(3))
     optimizer = Adam([w], 0.1, memory=0.95)
     tiny = torch.finfo(w.dtype).tiny
@@ -93,6 +97,9 @@ def test_moments_of_adam_are_zero_before_they_are_denormal() -> None:
             w.grad = torch.tensor([1.0, gradient, 0.0])
             return torch.tensor(0.0)
 
+        if step % chunk == chunk - 1:
+            last, optimizer = optimizer.state_dict(), Adam([w], 0.1, memory=0.95)
+            optimizer.load_state_dict(last)
         optimizer.step(closure, 1.0)
         state = optimizer.state_dict()["state"][0]
         moments = torch.stack([state["exp_avg"], state["exp_avg_sq"]])
