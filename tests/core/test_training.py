@@ -99,6 +99,14 @@ def test_learning_rates_of_a_fit_follow_the_schedule() -> None:
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
 
 
+def test_a_state_keeps_the_versions_of_modules() -> None:
+    """A module of a user's feature extractor may read its state by them, as batch norms do."""
+    trainer = Trainer(line(), Rows(8), plan(), generator())
+    expected = trainer.candidate.module.state_dict()._metadata
+    assert trainer.state()["module"]._metadata == expected
+    assert expected
+
+
 def test_first_steps_are_those_of_adam() -> None:
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, w -= lr mhat / (sqrt(vhat) + 1e-8)."""
     data = Rows(4)
