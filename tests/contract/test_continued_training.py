@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_cases import (
-    ONE_PER_CLASS,
     REGRESSORS,
+    REPRESENTATIVES,
     Case,
     Data,
     assert_trained_for,
@@ -23,7 +23,7 @@ from skgp.core.training import Trainer
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
-QUICK = ONE_PER_CLASS
+QUICK = REPRESENTATIVES
 
 
 @pytest.fixture

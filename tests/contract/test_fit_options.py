@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from contract_cases import (
-    ONE_PER_CLASS,
+    REPRESENTATIVES,
     Case,
     Data,
     for_gps,
@@ -22,7 +22,7 @@ from contract_cases import (
 
 from skgp.scoring import crps, nll
 
-QUICK = ONE_PER_CLASS
+QUICK = REPRESENTATIVES
 
 
 def assert_same_predictions(a: Any, b: Any, X: Any, rtol: float = 0.0) -> None:

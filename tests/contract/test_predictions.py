@@ -6,10 +6,19 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import Case, Data, for_gps, for_inducing, for_latents, for_normals
+from contract_cases import (
+    ONE_PER_CLASS,
+    Case,
+    Data,
+    for_gps,
+    for_inducing,
+    for_latents,
+    for_normals,
+)
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
+QUICK = ONE_PER_CLASS
 CHUNK = 2048  # rows that prediction takes at a time
 
 GP_PROPERTIES = ("lengthscales_", "stack_")

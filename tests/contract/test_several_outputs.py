@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_cases import (
+    ONE_PER_CLASS,
     Case,
     Data,
     for_coregionalised,
@@ -17,6 +18,8 @@ from contract_cases import (
 from scipy import stats
 
 from skgp.scoring import joint_nll, nll
+
+QUICK = ONE_PER_CLASS
 
 
 @pytest.fixture(scope="module")
