@@ -57,8 +57,8 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
     if bool(info.any()):
         raise NotPositiveDefiniteError(
             f"a {K.shape[-1]} x {K.shape[-1]} kernel matrix is not positive definite even with a "
-            f"relative jitter of {jitter * 10.0 ** (_JITTER_STEPS - 1):g}; raise jitter, lower "
-            "n_inducing or remove duplicated rows"
+            f"relative jitter of {jitter * 10.0 ** (_JITTER_STEPS - 1):g}; raise jitter, remove "
+            "duplicated rows or, if the model has inducing inputs, take fewer of them"
         )
     return L
 
