@@ -47,9 +47,9 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     $classes
-    beta_reg : float, default=1.0
-        Weight of the divergences KL(q(u) || p(u)). On tables of a few hundred rows the model
-        overfits even so: use SVGPClassifier there.
+    beta_reg : float, default=5.0
+        Weight of the divergences KL(q(u) || p(u)). With 1 probabilities are too certain on tables of
+        some hundred to some thousand rows.
     $hidden
     $features
     $minibatch
@@ -110,7 +110,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
-        beta_reg: float = 1.0,
+        beta_reg: float = 5.0,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         feature_extractor: FeatureExtractor | None = None,
