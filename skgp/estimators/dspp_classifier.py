@@ -48,8 +48,8 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
         Covariance of q(u), in all layers.
     $classes
     beta_reg : float, default=5.0
-        Weight of the divergences KL(q(u) || p(u)). With 1 probabilities are too certain on tables of
-        some hundred to some thousand rows.
+        Weight of the divergences KL(q(u) || p(u)). With 1 probabilities are too certain on tables
+        of some hundred to some thousand rows.
     $hidden
     $features
     $minibatch

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from gpytorch.kernels import RBFKernel, ScaleKernel
+from scipy.special import expit
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skgp
@@ -281,3 +283,12 @@ def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
     mean, variance = model.latent_mean_and_variance(X)
     np.testing.assert_allclose(mean, first, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(variance, second - first**2, rtol=1e-7)
+
+
+def test_default_divergences_keep_a_small_noisy_table_from_certainty() -> None:
+    """Labels of a linear logit: with beta_reg = 1 the log loss is 0.93, a coin has 0.69."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1250, 8))
+    y = rng.random(1250) < expit(2.0 * X[:, 0] + X[:, 1])
+    model = DSPPClassifier(n_inducing=40, random_state=0).fit(X[:250], y[:250])
+    assert log_loss(y[250:], model.predict_proba(X[250:])) < 0.6
