@@ -49,7 +49,7 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
     $classes
     beta_reg : float, default=5.0
         Weight of the divergences KL(q(u) || p(u)). With 1 probabilities are too certain on tables
-        of some hundred to some thousand rows.
+        of some hundred to some thousand rows; on those of a few hundred SVGPClassifier is better.
     $hidden
     $features
     $minibatch
