@@ -68,7 +68,7 @@ def _matern52(t: Tensor) -> tuple[Tensor, Tensor]:
     s = t.sqrt_()
     e = _decay(s.neg())
     h = (s + 1.0).mul_(e)
-    return torch.addcmul(h, s.square_(), e, value=1.0 / 3.0), h
+    return torch.addcmul(h, s.square_(), e, value=1.0 / 3.0, out=e), h
 
 
 PROFILES: Final[dict[str, Profile]] = {
@@ -102,7 +102,7 @@ class _Covariance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, profile: Profile) -> Tensor:
-        t = _squared_distance(z, z, profile.scale)
+        t = _squared_distance(z, None, profile.scale)
         t.diagonal(dim1=-2, dim2=-1).zero_()
         k, h = profile.evaluate(t)
         ctx.save_for_backward(z, h)
@@ -118,14 +118,18 @@ class _Covariance(torch.autograd.Function):
         return _pulled(w, z, z, 2.0 * ctx.slope), None
 
 
-def _squared_distance(z: Tensor, x: Tensor, scale: float) -> Tensor:
+def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
     # scale |z - x|^2 = [-2 z, 1, |z|^2] [x, |x|^2, 1]^T: one product and no further pass over it.
-    # Moving the origin to the middle of z limits cancellation.
+    # Moving the origin to the middle of z limits cancellation. Without x it is that of z and z.
     centre = z.mean(-2, keepdim=True)
-    z, x = z - centre, x - centre
+    z = z - centre
     zz = z.square().sum(-1, keepdim=True)
-    xx = x.square().sum(-1, keepdim=True)
     left = torch.cat([-2.0 * z, torch.ones_like(zz), zz], -1).mul_(scale)
+    if x is None:
+        x, xx = z, zz
+    else:
+        x = x - centre
+        xx = x.square().sum(-1, keepdim=True)
     right = torch.cat([x, xx, torch.ones_like(xx)], -1)
     return torch.matmul(left, right.mT).clamp_(min=0.0)
 

@@ -17,7 +17,7 @@ from skgp.core.linalg import (
 )
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, Posterior
 
-_CHUNK = 1024  # inputs times GPs whose kernel blocks are held in the cache
+_BLOCK = 400_000  # numbers of a kernel block, of which a few are held in the cache
 _MIN_CHUNK = 256
 
 
@@ -169,7 +169,7 @@ class SparseLayer(Layer):
 
     def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         # Blocks of size M x chunk stay in the cache, and their memory is used again and again.
-        size = max(_MIN_CHUNK, _CHUNK // len(self.Z))
+        size = max(_MIN_CHUNK, _BLOCK // self.Z[..., 0].numel())
         parts = x.tensor_split(math.ceil(len(x) / size))
         chunks = [self.chunk_moments(part, factors) for part in parts]
         if len(chunks) == 1:
@@ -395,10 +395,11 @@ class _FullProjection(torch.autograd.Function):
         Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
         d_mean, d_explained, d_q = grads
         # dA = q_mu d_mean^T + 2 A d_explained + 2 S A d_q;  dS = A diag(d_q) A^T
-        dA = A * d_explained.unsqueeze(-2)
-        dA.addcmul_(SA, d_q.unsqueeze(-2)).mul_(2.0)
+        dA = A * (2.0 * d_explained).unsqueeze(-2)
+        dA.addcmul_(SA, (2.0 * d_q).unsqueeze(-2))
         dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        lower = lower_outer(A * d_q.unsqueeze(-2), A)
+        dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
+        lower = lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A)
         dS = lower + lower.tril(-1).mT
         d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return upper_product(L_inv, dA), lower_outer(dA, Kuf), dS, d_mu
+        return dKuf, dL_inv, dS, d_mu

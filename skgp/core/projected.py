@@ -1,15 +1,18 @@
 """Sparse GPs that share a kernel, and hidden ones that move their inputs along fixed directions."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from skgp.core.kernels import Kernel
 from skgp.core.layers import Factors, SparseLayer, make_factors
-from skgp.core.linalg import cholesky, gram, inverse_cholesky
+from skgp.core.linalg import cholesky, inverse_cholesky
 from skgp.core.variational import Posterior
 
+_FUNCTIONS = 64  # draws of a layer for the rows of a batch
 _SMALL_JITTER = 1e-3  # relative to what inducing inputs leave unexplained, which is little
 
 
@@ -52,7 +55,7 @@ class SharedGP(SparseLayer):
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        A = self._whitened(x, factors)
+        A = (factors.L_inv @ self.kernel.Kuf(self.Z, x)).squeeze(0)
         if factors.q_cov.dim() == 3:
             q: Tensor = _SharedForm.apply(A, factors.q_cov)
         else:
@@ -61,10 +64,6 @@ class SharedGP(SparseLayer):
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
-
-    def _whitened(self, x: Tensor, factors: Factors) -> Tensor:
-        """A = L_inv Kuf, (M, N), at x (N, F)."""
-        return (factors.L_inv @ self.kernel.Kuf(self.Z, x)).squeeze(0)
 
 
 class ProjectedGP(SharedGP):
@@ -105,19 +104,24 @@ class ProjectedGP(SharedGP):
 
         f_k = A_k^T v + e_k with one v ~ q(v) for each row and draw, and e ~ N(0, Kff - A^T A) over
         the K inputs: the moments of the conditional GP, at the cost of a K x K Cholesky factor.
+        Rows of a large batch share their v with a few others: terms of rows are summed, so that
+        this changes no expectation, and it adds little to the noise of rows that batches make.
         """
         n_samples, n_inputs, n_rows, _ = h.shape
-        groups = h.transpose(1, 2).flatten(0, 1)  # (G, K, F), G = S B
-        A = self._whitened(groups.flatten(0, 1), factors)
-        A = A.mT.unflatten(0, (-1, n_inputs)).contiguous()
-        v = self._draw_inducing(len(groups), factors, generator)
-        unexplained = self.kernel.Kff(groups)[0] - gram(A)
+        n_sharing = math.ceil(n_rows / _FUNCTIONS)
+        groups = pad(h.transpose(1, 2), (0, 0, 0, 0, 0, -n_rows % n_sharing)).flatten(0, 1)
+        v = self._draw_inducing(len(groups) // n_sharing, factors, generator)
+        # A kernel is symmetric, and in this order the inputs of a row lie together.
+        flat = groups.flatten(0, 1).unsqueeze(0)
+        Kfu = self.kernel.Kuf(flat, self.Z.squeeze(0)).squeeze(0)
+        drawn, gram = _Conditional.apply(Kfu, factors.L_inv.squeeze(0), v, n_inputs)
+        unexplained = self.kernel.Kff(groups).squeeze(0) - gram
         floor = 8.0 * torch.finfo(h.dtype).eps  # rounding can make it indefinite
         unexplained.diagonal(dim1=-2, dim2=-1).clamp_min_(floor)
         zeta = _normal((len(groups), n_inputs, len(self.mean)), generator, h)
         rest = cholesky(unexplained, _SMALL_JITTER).to(h) @ zeta
-        f = self.mean + self.kernel.variance.sqrt() * (A @ v + rest)
-        f = f.unflatten(0, (n_samples, n_rows)).transpose(1, 2)
+        f = self.mean + self.kernel.variance.sqrt() * (drawn + rest)
+        f = f.unflatten(0, (n_samples, -1))[:, :n_rows].transpose(1, 2)
         return h + f @ self.projection
 
     def _draw_inducing(self, n: int, factors: Factors, generator: torch.Generator) -> Tensor:
@@ -129,6 +133,35 @@ class ProjectedGP(SharedGP):
         else:
             blurred = epsilon * factors.q_sqrt.unsqueeze(-2)
         return (factors.q_mu.unsqueeze(-2) + blurred).movedim(0, -1)
+
+
+class _Conditional(torch.autograd.Function):
+    """A^T v and A^T A at inputs of which K belong to a row and some rows to a draw v (n, M, W).
+
+    With A^T = Kfu L_inv^T, of Kfu (G K, M) and L_inv (M, M): (G, K, W) and (G, K, K).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, Kfu: Tensor, L_inv: Tensor, v: Tensor, n_inputs: int
+    ) -> tuple[Tensor, Tensor]:
+        A = Kfu @ L_inv.mT
+        of_rows = A.unflatten(0, (-1, n_inputs))
+        ctx.save_for_backward(Kfu, L_inv, v, A)
+        f = A.unflatten(0, (len(v), -1)) @ v
+        return f.reshape(*of_rows.shape[:2], -1), of_rows @ of_rows.mT
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor, None]:
+        Kfu, L_inv, v, A = ctx.saved_tensors
+        d_f, d_gram = grads
+        # dA^T = df v^T + (dG + dG^T) A^T
+        d_f = d_f.reshape(len(v), -1, v.shape[-1])
+        dA = (d_f @ v.mT).view(*d_gram.shape[:2], -1)
+        dA.baddbmm_(d_gram + d_gram.mT, A.view_as(dA))
+        dv = A.unflatten(0, (len(v), -1)).mT @ d_f
+        dA = dA.flatten(0, 1)
+        return dA @ L_inv, (dA.mT @ Kfu).tril_(), dv, None
 
 
 class _SharedForm(torch.autograd.Function):

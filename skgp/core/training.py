@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from skgp.core.memory import keep_freed_blocks
 from skgp.core.objectives import Batch
 from skgp.core.optimizers import Optimizer
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
@@ -252,6 +253,7 @@ def train(
     NonFiniteLossError
         If every candidate diverges.
     """
+    keep_freed_blocks()
     runs = [
         _Run(
             Trainer(c, data, plan, torch.Generator().manual_seed(_draw_seed(generator))),

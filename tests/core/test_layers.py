@@ -413,7 +413,7 @@ def test_moments_and_gradients_do_not_depend_on_chunks_or_blocks(
         return [*latent, *gradients]
 
     expected = results()
-    monkeypatch.setattr(layers, "_CHUNK", 1)
+    monkeypatch.setattr(layers, "_BLOCK", 1)
     monkeypatch.setattr(layers, "_MIN_CHUNK", 4)
     monkeypatch.setattr(linalg, "_BLOCK", 2)
     for actual, wanted in zip(results(), expected, strict=True):

@@ -12,7 +12,6 @@ from torch import Tensor
 from skgp.core.likelihoods import Targets
 from skgp.core.linalg import (
     cholesky,
-    gram,
     inverse_cholesky,
     log_det_and_quadratic,
     log_mean_exp,
@@ -262,10 +261,3 @@ def test_triangular_products_are_those_of_dense_matrices(
     torch.testing.assert_close(upper_product(L, K), torch.einsum("wji,wjn->win", L, K))
     outer = torch.einsum("win,wjn->wij", A, K)
     torch.testing.assert_close(lower_outer(A, K), outer * torch.ones(size, size).tril())
-
-
-def test_gram_matrices_and_their_gradient_in_any_direction(rng: np.random.Generator) -> None:
-    A = normal(rng, 3, 2, 4).requires_grad_()
-    expected = np.array([[[np.dot(a, b) for b in group] for a in group] for group in A.tolist()])
-    np.testing.assert_allclose(gram(A).detach().numpy(), expected, rtol=1e-13)
-    assert torch.autograd.gradcheck(gram, A)  # perturbs entries alone: not symmetric

@@ -1,6 +1,9 @@
-"""The memory that an exact GP asks for, and its refusal."""
+"""The memory that an exact GP asks for, its refusal, and blocks that are used again."""
 
 import os
+import platform
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -45,3 +48,33 @@ def test_unknown_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(os, "sysconf", fail)
     assert available_memory(CPU) is None
     check_memory(10**7, 1, 8, False, CPU)
+
+
+_FAULTS = """
+import resource
+import numpy as np
+import torch
+from skgp import SVGPRegressor
+
+torch.set_num_threads(1)
+X = np.linspace(0.0, 1.0, 20)[:, None]
+SVGPRegressor(n_inducing=4, max_iter=1).fit(X, X[:, 0])
+for n_steps in (10, 100):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(n_steps):
+        blocks = [torch.ones(128, 2500) for _ in range(8)]
+        del blocks
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have other rules")
+def test_a_fit_has_freed_blocks_used_again() -> None:
+    """Page faults of 100 steps with eight blocks of 1.3 MB after a fit, in a process of its own.
+
+    Without a fit they are 184,300 in two processes of three; in the third the heap happens not to
+    end where blocks are freed.
+    """
+    script = [sys.executable, "-c", _FAULTS]
+    faults = subprocess.run(script, check=True, capture_output=True, text=True).stdout
+    assert int(faults) < 1000

@@ -11,6 +11,7 @@ from oracles.models import dense_gps, normal, to_array
 from oracles.sparse import kl, layer_moments, prior_covariance
 from torch import Tensor
 
+from skgp.core import projected
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import Covariance
 
@@ -210,6 +211,51 @@ def test_inputs_that_are_inducing_inputs_leave_nothing_unexplained(
     for w, gp in enumerate(dense_gps(repeated(layer))):
         assert np.abs(z_scores(f[..., w], gp.m)).max() < 4.5
         assert np.abs(z_scores(products(f[..., w], gp.m), gp.S)).max() < 4.5
+
+
+def test_rows_of_a_large_batch_share_the_draws_of_the_inducing_variables(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two draws for three rows: between the first two there is A^T S A, with the third nothing.
+
+    What inducing variables leave unexplained is drawn for each row, as is all in another sample.
+    """
+    monkeypatch.setattr(projected, "_FUNCTIONS", 2)
+    layer = random_projected(rng)
+    inputs = 0.5 * normal(rng, 2, 1, 3)
+    h = inputs.expand(2, 3, 3)
+    mean, blocks = joint_moments(layer, to_array(inputs[:, 0]))
+    f = draws(layer, h)
+    expected = np.zeros((2, 3, 2, 2, 3, 2))
+    for w, gp in enumerate(dense_gps(repeated(layer))):
+        weights = np.linalg.solve(prior_covariance(gp), gp.k(gp.Z, to_array(inputs[:, 0])))
+        common = weights.T @ gp.S @ weights
+        assert np.abs(common).min() > 0.02
+        for b in range(3):
+            expected[:, b, w, :, b, w] = blocks[w]
+        expected[:, 0, w, :, 1, w] = expected[:, 1, w, :, 0, w] = common
+    expected_mean = np.stack([mean] * 3, 1)
+    assert np.abs(z_scores(f, expected_mean)).max() < 4.5
+    distance = z_scores(products(f, expected_mean), expected.reshape(12, 12))
+    assert np.abs(distance).max() < 4.5
+    deviation = f - expected_mean
+    assert np.abs(z_scores(deviation[1:] * deviation[:-1], 0.0)).max() < 4.5
+
+
+def test_gradient_of_values_at_draws_in_any_direction(rng: np.random.Generator) -> None:
+    """Six rows of two inputs, of which three share a draw of v."""
+    Kfu, L_inv, v = normal(rng, 12, 3), normal(rng, 3, 3).tril(), normal(rng, 2, 3, 2)
+    A = Kfu @ L_inv.mT
+    f, gram = projected._Conditional.apply(Kfu, L_inv, v, 2)
+    for row, k, other in np.ndindex(6, 2, 2):
+        a, b = A[2 * row + k], A[2 * row + other]
+        torch.testing.assert_close(f[row, k], a @ v[row // 3])
+        torch.testing.assert_close(gram[row, k, other], a @ b)
+    leaves = [t.clone().requires_grad_() for t in (Kfu, L_inv, v)]
+    # Perturbs single entries of the Gram matrices; the upper triangle of L_inv is no parameter.
+    assert torch.autograd.gradcheck(
+        lambda K, L, v: projected._Conditional.apply(K, L.tril(), v, 2), leaves
+    )
 
 
 def test_draws_come_from_the_generator_and_move_along_the_directions(
