@@ -80,42 +80,59 @@ PROFILES: Final[dict[str, Profile]] = {
 
 
 class _CrossCovariance(torch.autograd.Function):
-    """k(z, x) for scaled inputs z (W, M, D) and x (W, N, D)."""
+    """k(Z, x) for inputs Z (W, M, D), x (N, D) or (W, N, D), and lengthscales exp(l) (W, 1, D)."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, x: Tensor, profile: Profile) -> Tensor:
-        k, h = profile.evaluate(_squared_distance(z, x, profile.scale))
-        ctx.save_for_backward(z, x, h)
-        ctx.slope = profile.slope
+    def forward(ctx: Any, Z: Tensor, x: Tensor, log_scale: Tensor, profile: Profile) -> Tensor:
+        inverse = torch.exp(-log_scale)
+        z, scaled = Z * inverse, x * inverse
+        k, h = profile.evaluate(_squared_distance(z, scaled, profile.scale))
+        ctx.save_for_backward(z, scaled, h, inverse)
+        ctx.slope, ctx.shape = profile.slope, x.shape
         return k
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
-        z, x, h = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, Tensor, None]:
+        z, x, h, inverse = ctx.saved_tensors
         w = grads[0] * h  # dloss/dr2 = slope w, and dr2/dz = 2 (z - x)
-        factor = 2.0 * ctx.slope
-        return _pulled(w, z, x, factor), _pulled(w.mT, x, z, factor), None
+        dz = _pulled(w, z, x, 2.0 * ctx.slope)
+        dx = _pulled(w.mT, x, z, 2.0 * ctx.slope)
+        d_log = _stretched(dz, z, inverse) + _stretched(dx, x, inverse)
+        d_inputs = (dx * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None
+        return dz * inverse, d_inputs, d_log, None
 
 
 class _Covariance(torch.autograd.Function):
-    """k(z, z) for scaled inputs z (W, M, D), with an exact zero distance on the diagonal."""
+    """k(x, x) for inputs x (..., N, D), with an exact zero distance on the diagonal.
+
+    Lengthscales exp(l) are (..., 1, D) and broadcast against x.
+    """
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, profile: Profile) -> Tensor:
+    def forward(ctx: Any, x: Tensor, log_scale: Tensor, profile: Profile) -> Tensor:
+        inverse = torch.exp(-log_scale)
+        z = x * inverse
         t = _squared_distance(z, None, profile.scale)
         t.diagonal(dim1=-2, dim2=-1).zero_()
         k, h = profile.evaluate(t)
-        ctx.save_for_backward(z, h)
-        ctx.slope = profile.slope
+        ctx.save_for_backward(z, h, inverse)
+        ctx.slope, ctx.shape = profile.slope, x.shape
         return k
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
-        z, h = ctx.saved_tensors
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, Tensor, None]:
+        z, h, inverse = ctx.saved_tensors
         w = grads[0] * h
         w = w + w.mT
         w.diagonal(dim1=-2, dim2=-1).zero_()
-        return _pulled(w, z, z, 2.0 * ctx.slope), None
+        dz = _pulled(w, z, z, 2.0 * ctx.slope)
+        dx = (dz * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[0] else None
+        return dx, _stretched(dz, z, inverse), None
+
+
+def _stretched(dz: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
+    """Gradient in l of z = x exp(-l), from that in z."""
+    return -(dz * z).sum_to_size(inverse.shape)
 
 
 def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
@@ -209,24 +226,23 @@ class Stationary(Kernel):
         return self.log_lengthscale.exp()
 
     def Kuu(self, Z: Tensor) -> Tensor:
-        scaled = self._scaled(Z)
-        K: Tensor = _Covariance.apply(scaled, PROFILES[self.name])
+        K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name])
         return K
 
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
-        K: Tensor = _CrossCovariance.apply(self._scaled(Z), self._scaled(x), PROFILES[self.name])
+        K: Tensor = _CrossCovariance.apply(Z, x, self._log_scale(1), PROFILES[self.name])
         return K
 
     def kff(self, x: Tensor) -> Tensor:
         return torch.ones(1, 1, dtype=x.dtype, device=x.device)
 
     def Kff(self, x: Tensor) -> Tensor:
-        scaled = x * torch.exp(-self.log_lengthscale)[:, None, None, :]
-        K: Tensor = _Covariance.apply(scaled, PROFILES[self.name])
+        K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name])
         return K
 
-    def _scaled(self, x: Tensor) -> Tensor:
-        return x * torch.exp(-self.log_lengthscale).unsqueeze(-2)
+    def _log_scale(self, n_rows: int) -> Tensor:
+        """Logarithms of the lengthscales, (W, 1, ..., D), with this many dimensions between."""
+        return self.log_lengthscale.unflatten(0, (-1, *[1] * n_rows))
 
 
 class GPyTorchKernel(Kernel):

@@ -127,6 +127,24 @@ def log_det_and_quadratic(K: Tensor, r: Tensor, jitter: float) -> tuple[Tensor, 
     return log_det, quadratic
 
 
+def correlated(K: Tensor, z: Tensor, jitter: float) -> Tensor:
+    """L z with the Cholesky factor L of K: numbers of covariance K from independent ones.
+
+    Parameters
+    ----------
+    K : Tensor of shape (G, M, M)
+    z : Tensor of shape (G, M, N)
+    jitter : float
+        As in `cholesky`.
+
+    Returns
+    -------
+    Tensor of shape (G, M, N), dtype of z
+    """
+    result: Tensor = _Correlated.apply(K, z, jitter)
+    return result
+
+
 def _half_tril(P: Tensor) -> Tensor:
     """Phi of Murray (2016): the lower triangle with its diagonal halved."""
     P = P.tril()
@@ -159,6 +177,25 @@ class _InverseCholesky(torch.autograd.Function):
         P = _half_tril(grads[0] @ L_inv.mT)
         G = L_inv.mT @ (P @ L_inv)
         return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None
+
+
+class _Correlated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, z: Tensor, jitter: float) -> Tensor:
+        L = cholesky(K, jitter).to(z.dtype)
+        ctx.save_for_backward(L, z)
+        ctx.jitter = jitter
+        return L @ z
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, None]:
+        # With dL = de z^T: dK = sym(L^-T Phi(L^T dL) L^-1), Murray (2016), Eqn 10.
+        L, z = ctx.saved_tensors
+        back = L.mT @ grads[0]
+        G = torch.linalg.solve_triangular(L.mT, _half_tril(back @ z.mT), upper=True)
+        G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
+        dz = back if ctx.needs_input_grad[1] else None
+        return _through_jitter((G + G.mT).mul_(0.5), ctx.jitter), dz, None
 
 
 class _WhitenedWeights(torch.autograd.Function):

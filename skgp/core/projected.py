@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from skgp.core.kernels import Kernel
 from skgp.core.layers import Factors, SparseLayer, make_factors
-from skgp.core.linalg import cholesky, inverse_cholesky
+from skgp.core.linalg import correlated, inverse_cholesky
 from skgp.core.variational import Posterior
 
 _FUNCTIONS = 64  # draws of a layer for the rows of a batch
@@ -114,12 +114,10 @@ class ProjectedGP(SharedGP):
         # A kernel is symmetric, and in this order the inputs of a row lie together.
         flat = groups.flatten(0, 1).unsqueeze(0)
         Kfu = self.kernel.Kuf(flat, self.Z.squeeze(0)).squeeze(0)
-        drawn, gram = _Conditional.apply(Kfu, factors.L_inv.squeeze(0), v, n_inputs)
-        unexplained = self.kernel.Kff(groups).squeeze(0) - gram
-        floor = 8.0 * torch.finfo(h.dtype).eps  # rounding can make it indefinite
-        unexplained.diagonal(dim1=-2, dim2=-1).clamp_min_(floor)
+        Kff = self.kernel.Kff(groups).squeeze(0)
+        drawn, unexplained = _Conditional.apply(Kfu, factors.L_inv.squeeze(0), v, Kff)
         zeta = _normal((len(groups), n_inputs, len(self.mean)), generator, h)
-        rest = cholesky(unexplained, _SMALL_JITTER).to(h) @ zeta
+        rest = correlated(unexplained, zeta, _SMALL_JITTER)
         f = self.mean + self.kernel.variance.sqrt() * (drawn + rest)
         f = f.unflatten(0, (n_samples, -1))[:, :n_rows].transpose(1, 2)
         return h + f @ self.projection
@@ -136,32 +134,37 @@ class ProjectedGP(SharedGP):
 
 
 class _Conditional(torch.autograd.Function):
-    """A^T v and A^T A at inputs of which K belong to a row and some rows to a draw v (n, M, W).
+    """A^T v (G, K, W) and Kff - A^T A (G, K, K) at the K inputs of each of G rows.
 
-    With A^T = Kfu L_inv^T, of Kfu (G K, M) and L_inv (M, M): (G, K, W) and (G, K, K).
+    A^T = Kfu L_inv^T with Kfu (G K, M) and L_inv (M, M). Of the draws v (n, M, W) each serves G / n
+    rows.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, Kfu: Tensor, L_inv: Tensor, v: Tensor, n_inputs: int
+        ctx: Any, Kfu: Tensor, L_inv: Tensor, v: Tensor, Kff: Tensor
     ) -> tuple[Tensor, Tensor]:
         A = Kfu @ L_inv.mT
-        of_rows = A.unflatten(0, (-1, n_inputs))
+        of_rows = A.view(*Kff.shape[:2], -1)
+        f = A.view(len(v), -1, A.shape[-1]) @ v
+        unexplained = torch.baddbmm(Kff, of_rows, of_rows.mT, alpha=-1.0)
+        # Rounding can make it indefinite. The gradient takes no notice.
+        diagonal = unexplained.diagonal(dim1=-2, dim2=-1)
+        diagonal.clamp_min_(8.0 * torch.finfo(A.dtype).eps)
         ctx.save_for_backward(Kfu, L_inv, v, A)
-        f = A.unflatten(0, (len(v), -1)) @ v
-        return f.reshape(*of_rows.shape[:2], -1), of_rows @ of_rows.mT
+        return f.view(*Kff.shape[:2], -1), unexplained
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         Kfu, L_inv, v, A = ctx.saved_tensors
-        d_f, d_gram = grads
-        # dA^T = df v^T + (dG + dG^T) A^T
+        d_f, d_rest = grads
+        # dA^T = df v^T - (dC + dC^T) A^T, C = Kff - A^T A
         d_f = d_f.reshape(len(v), -1, v.shape[-1])
-        dA = (d_f @ v.mT).view(*d_gram.shape[:2], -1)
-        dA.baddbmm_(d_gram + d_gram.mT, A.view_as(dA))
-        dv = A.unflatten(0, (len(v), -1)).mT @ d_f
+        dA = (d_f @ v.mT).view(*d_rest.shape[:2], -1)
+        dA.baddbmm_(d_rest + d_rest.mT, A.view_as(dA), alpha=-1.0)
+        dv = A.view(len(v), -1, A.shape[-1]).mT @ d_f
         dA = dA.flatten(0, 1)
-        return dA @ L_inv, (dA.mT @ Kfu).tril_(), dv, None
+        return dA @ L_inv, (dA.mT @ Kfu).tril_(), dv, d_rest
 
 
 class _SharedForm(torch.autograd.Function):

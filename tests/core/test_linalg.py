@@ -12,6 +12,7 @@ from torch import Tensor
 from skgp.core.likelihoods import Targets
 from skgp.core.linalg import (
     cholesky,
+    correlated,
     inverse_cholesky,
     log_det_and_quadratic,
     log_mean_exp,
@@ -170,6 +171,18 @@ def test_gradient_of_whitened_weights(rng: np.random.Generator, jitter: float) -
     )
 
 
+@pytest.mark.parametrize("jitter", [1e-12, 0.1])
+def test_correlated_numbers_and_their_gradient(rng: np.random.Generator, jitter: float) -> None:
+    """L z for each matrix with its jitter, a share of the diagonal that moves with it."""
+    K, z = spd(rng, 2, 4), normal(rng, 2, 4, 3)
+    values = correlated(K, z, jitter)
+    for g in range(2):
+        k = K[g].numpy() + jitter * np.mean(np.diag(K[g])) * np.eye(4)
+        np.testing.assert_allclose(values[g], np.linalg.cholesky(k) @ z[g].numpy(), rtol=1e-12)
+    leaves = K.requires_grad_(), z.requires_grad_()
+    assert torch.autograd.gradcheck(lambda k, z: correlated(symmetric(k), z, jitter), leaves)
+
+
 def test_log_mean_exp_against_a_loop(rng: np.random.Generator) -> None:
     values = rng.normal(size=(4, 3))
     expected = [math.log(sum(math.exp(v) for v in column) / 4) for column in values.T]
@@ -251,7 +264,7 @@ def test_log_det_and_quadratic_gradients(rng: np.random.Generator) -> None:
     )
 
 
-@pytest.mark.parametrize("size", [1, 99, 149, 150, 251, 333])
+@pytest.mark.parametrize("size", [1, 64, 95, 96, 128, 333])
 def test_triangular_products_are_those_of_dense_matrices(
     rng: np.random.Generator, size: int
 ) -> None:

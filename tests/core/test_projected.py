@@ -245,16 +245,17 @@ def test_rows_of_a_large_batch_share_the_draws_of_the_inducing_variables(
 def test_gradient_of_values_at_draws_in_any_direction(rng: np.random.Generator) -> None:
     """Six rows of two inputs, of which three share a draw of v."""
     Kfu, L_inv, v = normal(rng, 12, 3), normal(rng, 3, 3).tril(), normal(rng, 2, 3, 2)
+    Kff = normal(rng, 6, 2, 2) + 50.0 * torch.eye(2).double()
     A = Kfu @ L_inv.mT
-    f, gram = projected._Conditional.apply(Kfu, L_inv, v, 2)
+    f, rest = projected._Conditional.apply(Kfu, L_inv, v, Kff)
     for row, k, other in np.ndindex(6, 2, 2):
         a, b = A[2 * row + k], A[2 * row + other]
         torch.testing.assert_close(f[row, k], a @ v[row // 3])
-        torch.testing.assert_close(gram[row, k, other], a @ b)
-    leaves = [t.clone().requires_grad_() for t in (Kfu, L_inv, v)]
-    # Perturbs single entries of the Gram matrices; the upper triangle of L_inv is no parameter.
+        torch.testing.assert_close(rest[row, k, other], Kff[row, k, other] - a @ b)
+    leaves = [t.clone().requires_grad_() for t in (Kfu, L_inv, v, Kff)]
+    # Perturbs single entries of the matrices of rows; the upper triangle of L_inv is no parameter.
     assert torch.autograd.gradcheck(
-        lambda K, L, v: projected._Conditional.apply(K, L.tril(), v, 2), leaves
+        lambda K, L, v, Kff: projected._Conditional.apply(K, L.tril(), v, Kff), leaves
     )
 
 
