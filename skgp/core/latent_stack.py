@@ -95,8 +95,9 @@ class LatentStack(Stack):
     ) -> Draw:
         """Moments for training rows, with covariates from their local posteriors.
 
-        Each of the S draws of the hidden functions is one function for all K covariates of a row,
-        and independent between rows, whose terms are summed (section 3.2, below Eqn 11).
+        Each of the S draws of the hidden functions is one function for all K covariates of a row
+        (section 3.2, below Eqn 11). Terms of rows are summed, so that rows need functions of their
+        own no more than they need one in common.
         """
         features = self.features(batch.x)
         known = evidence(features, batch.targets)
