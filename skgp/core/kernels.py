@@ -240,9 +240,9 @@ class Stationary(Kernel):
         K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name])
         return K
 
-    def _log_scale(self, n_rows: int) -> Tensor:
-        """Logarithms of the lengthscales, (W, 1, ..., D), with this many dimensions between."""
-        return self.log_lengthscale.unflatten(0, (-1, *[1] * n_rows))
+    def _log_scale(self, n_axes: int) -> Tensor:
+        """Logarithms of the lengthscales, (W, 1, ..., D), with so many axes of length one."""
+        return self.log_lengthscale.unflatten(0, (-1, *[1] * n_axes))
 
 
 class GPyTorchKernel(Kernel):

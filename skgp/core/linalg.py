@@ -242,7 +242,7 @@ class _LogDetAndQuadratic(torch.autograd.Function):
 
 
 def lower_product(L: Tensor, K: Tensor) -> Tensor:
-    """L K for a lower triangular L (W, M, M) and K (W, M, N): two thirds of the operations.
+    """L K for a lower triangular L (W, M, M) and K (W, M, N), most zeros left out.
 
     Torch has no product with a triangular matrix. By blocks of rows, whose zeros are left out, it
     takes less time than the full product, and much less than a triangular solve.

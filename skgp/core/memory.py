@@ -74,7 +74,7 @@ def keep_freed_blocks() -> None:
     """Let glibc use freed blocks of a few megabytes again instead of returning them to the system.
 
     Each training step frees its blocks of M x B numbers, and the next one would have every page of
-    them mapped anew, which is up to a fifth of its time. The allocator keeps what is smaller than
+    them mapped anew, a twentieth of its time or more. The allocator keeps what is smaller than
     the largest block that has been freed, and this one is freed before a page of it is touched.
     Where there is another allocator nothing happens.
     """

@@ -147,7 +147,8 @@ def test_integer_weights_repeat_rows(case: Case, data: Data) -> None:
 def test_equal_weights(case: Case, data: Data) -> None:
     """Weight 1 is no weight; weight 3 is three copies of every row.
 
-    In float64, for a product with one is rounded otherwise than no product where it enters a sum.
+    In float64: sums with and without weights are rounded otherwise, which ten steps in float32
+    enlarge to 1e-5.
     """
     options = {"max_iter": 10, "learning_rate_init": 0.01, "dtype": "float64"}
     params = case.known(WITHOUT_CHANCE | options)

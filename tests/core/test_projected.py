@@ -11,7 +11,7 @@ from oracles.models import dense_gps, normal, to_array
 from oracles.sparse import kl, layer_moments, prior_covariance
 from torch import Tensor
 
-from skgp.core import projected
+from skgp.core import layers, projected
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import Covariance
 
@@ -44,8 +44,12 @@ def test_moments_are_those_of_gps_with_a_kernel_each(
         np.testing.assert_allclose(shared, expected.reshape(2, 4, 3), rtol=0, atol=1e-9)
 
 
-def test_moments_of_a_long_table_are_those_of_its_rows(rng: np.random.Generator) -> None:
-    """More inputs than one chunk holds."""
+def test_moments_of_a_long_table_are_those_of_its_rows(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten times as many inputs as one chunk holds."""
+    monkeypatch.setattr(layers, "_BLOCK", 1)
+    monkeypatch.setattr(layers, "_MIN_CHUNK", 250)
     layer = random_projected(rng)
     x = normal(rng, 1, 2500, 3)
     factors = layer.factors()
