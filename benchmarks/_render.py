@@ -16,6 +16,8 @@ RANKED = ("NLL", "RMSE", "CRPS")
 Row = dict[str, Any]
 Reference = dict[tuple[str, str, str, str], float]
 Scores = dict[tuple[str, str], float]  # by (data set, method)
+Cells = dict[tuple[str, str], dict[str, float]]
+Printed = dict[tuple[str, str, str], float | None]  # by (data set, method, metric)
 
 
 def published(table: Table) -> Reference:
@@ -53,7 +55,7 @@ def score(row: Row, metric: str) -> float:
     return float(row["RMSE" if metric == "MRMSE" else metric])
 
 
-def means(table: Table, rows: list[Row]) -> dict[tuple[str, str], dict[str, float]]:
+def means(table: Table, rows: list[Row]) -> Cells:
     """Means over splits by (data set, method)."""
     groups = defaultdict(list)
     for row in rows:
@@ -96,20 +98,26 @@ def average_ranks(
 
 
 class Comparison(NamedTuple):
-    """Methods over the places, such as a split of a set, where all of them have a score.
+    """Methods compared by their scores at places, such as the splits of sets.
 
     Attributes
     ----------
+    gaps : dict
+        Method to its differences in score from the baseline by place, where both have one.
     places : list
-    difference : dict
-        Method to its median difference in score from the baseline.
+        Where every method has a score.
     rank : dict
-        Method to its average rank; the larger the score the larger the rank.
+        Method to its average rank over these; the larger the score the larger the rank.
     """
 
+    gaps: dict[str, dict[Hashable, float]]
     places: list[Hashable]
-    difference: dict[str, float]
     rank: dict[str, float]
+
+    def difference(self, method: str) -> float | None:
+        """Median difference of a method from the baseline."""
+        gaps = self.gaps[method]
+        return float(np.median(list(gaps.values()))) if gaps else None
 
 
 def compare(
@@ -117,17 +125,20 @@ def compare(
 ) -> Comparison:
     """Compare methods by their scores at (place, method)."""
     asked = dict.fromkeys(place for place, _ in scores)
+    gaps = {
+        method: {
+            place: scores[place, method] - scores[place, baseline]
+            for place in asked
+            if (place, method) in scores and (place, baseline) in scores
+        }
+        for method in methods
+    }
     places = [place for place in asked if all((place, method) in scores for method in methods)]
-    if not places or baseline not in methods:
-        return Comparison(places, {}, {})
+    if not places:
+        return Comparison(gaps, places, {})
     values = np.array([[scores[place, method] for method in methods] for place in places])
-    gaps = np.median(values - values[:, [methods.index(baseline)]], axis=0)
     ranks = rankdata(values, axis=1).mean(0)
-    return Comparison(
-        places,
-        dict(zip(methods, gaps.tolist(), strict=True)),
-        dict(zip(methods, ranks.tolist(), strict=True)),
-    )
+    return Comparison(gaps, places, dict(zip(methods, ranks.tolist(), strict=True)))
 
 
 def reached(table: Table, rows: list[Row], theirs: Scores) -> dict[str, tuple[int, int]]:
@@ -152,7 +163,6 @@ def render(table: Table, results: list[Row]) -> str:
     rows = chosen(table, results)
     reference = published(table)
     lines = [f"**{table['title']}**", ""] if "title" in table else []
-    lines += _table(["set", "method", "splits", *metrics(table), "seconds a fit"])
     cells = means(table, rows)
     theirs = {
         (dataset, method, metric): _published(table, reference, dataset, method, metric)
@@ -160,23 +170,7 @@ def render(table: Table, results: list[Row]) -> str:
             table["datasets"], table["methods"], metrics(table)
         )
     }
-    for (dataset, method), cell in cells.items():
-        numbers = [_beside(cell[m], theirs[dataset, method, m]) for m in metrics(table)]
-        if table.get("standard_errors") and cell["splits"] > 1:
-            errors = [cell[f"{m} error"] for m in metrics(table)]
-            numbers = [f"{n} ± {e:.3f}" for n, e in zip(numbers, errors, strict=True)]
-        lines += _row([dataset, method, str(cell["splits"]), *numbers, f"{cell['seconds']:.0f}"])
-    for method in table["methods"] if table.get("average") else ():
-        keys = [(dataset, method) for dataset in table["datasets"]]
-        if all(key in cells for key in keys):
-            numbers = [
-                _beside(
-                    _mean([cells[key][m] for key in keys]), _mean([theirs[*key, m] for key in keys])
-                )
-                for m in metrics(table)
-            ]
-            seconds = sum(cells[key]["seconds"] for key in keys) / len(keys)
-            lines += _row([f"mean of {len(keys)}", method, "", *numbers, f"{seconds:.0f}"])
+    lines += (_wide_lines if table.get("wide") else _long_lines)(table, cells, theirs)
     for ranking in table.get("rankings", []):
         ranks, n_sets = average_ranks(table, rows, ranking["methods"])
         lines += ["", f"{ranking['title']}: average ranks over {n_sets} sets", ""]
@@ -194,33 +188,73 @@ def render(table: Table, results: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def _long_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
+    """A line for each set and method, with all scores."""
+    lines = _table(["set", "method", "splits", *metrics(table), "seconds a fit"])
+    for (dataset, method), cell in cells.items():
+        numbers = [_beside(cell[m], theirs[dataset, method, m]) for m in metrics(table)]
+        if table.get("standard_errors") and cell["splits"] > 1:
+            errors = [cell[f"{m} error"] for m in metrics(table)]
+            numbers = [f"{n} ± {e:.3f}" for n, e in zip(numbers, errors, strict=True)]
+        lines += _row([dataset, method, str(cell["splits"]), *numbers, f"{cell['seconds']:.0f}"])
+    for method in table["methods"] if table.get("average") else ():
+        keys = [(dataset, method) for dataset in table["datasets"]]
+        if all(key in cells for key in keys):
+            numbers = [
+                _beside(
+                    _mean([cells[key][m] for key in keys]), _mean([theirs[*key, m] for key in keys])
+                )
+                for m in metrics(table)
+            ]
+            seconds = sum(cells[key]["seconds"] for key in keys) / len(keys)
+            lines += _row([f"mean of {len(keys)}", method, "", *numbers, f"{seconds:.0f}"])
+    return lines
+
+
+def _wide_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
+    """A table for each score: a line for each set, with all methods that were fitted."""
+    methods = [method for method in table["methods"] if any(method == m for _, m in cells)]
+    lines = []
+    for name in (*metrics(table), "seconds"):
+        lines += [f"{name}:", "", *_table(["set", *methods])]
+        digits = 0 if name == "seconds" else 3
+        for dataset in table["datasets"]:
+            ours = [cells.get((dataset, method), {}).get(name) for method in methods]
+            known = [theirs.get((dataset, method, name)) for method in methods]
+            numbers = [_beside(*pair, digits=digits) for pair in zip(ours, known, strict=True)]
+            lines += _row([dataset, *numbers]) if any(numbers) else []
+        lines += [""]
+    return lines[:-1]
+
+
 def _summary_lines(
     table: Table,
     rows: list[Row],
-    theirs: dict[tuple[str, str, str], float | None],
+    theirs: Printed,
     reference: Reference,
 ) -> list[str]:
     """The table's summary; that of the published scores of the same sets in parentheses."""
     metric, baseline = table["summary"]["metric"], table["summary"]["baseline"]
     fitted = {row["method"] for row in rows}
     methods = [method for method in table["methods"] if method in fitted]
-    scores = {((row["dataset"], row["split"]), row["method"]): score(row, metric) for row in rows}
-    ours = compare(scores, methods, baseline)
-    sets = {dataset for dataset, _ in ours.places}
+    ours = compare(
+        {((row["dataset"], row["split"]), row["method"]): score(row, metric) for row in rows},
+        methods,
+        baseline,
+    )
     known = {
         (dataset, method): value
         for (dataset, method, name), value in theirs.items()
         if name == metric and value is not None
     }
-    same = compare({key: known[key] for key in known if key[0] in sets}, methods, baseline)
-    if len(same.places) < len(sets):
-        same = Comparison([], {}, {})
     counts = reached(table, rows, known)
-    lines = ["", f"{metric} over {len(sets)} sets against {baseline}", ""]
+    ranked = {dataset for dataset, _ in ours.places}
+    same_ranked = _of_sets(known, methods, baseline, ranked)
+    lines = ["", f"{metric} against {baseline}, ranks over {len(ranked)} sets", ""]
     lines += _table(
-        ["method", "median difference", "average rank", "printed", "at least published"]
+        ["method", "sets", "median difference", "average rank", "printed", "at least published"]
     )
-    for method in methods if ours.places else ():
+    for method in methods:
         printed = [
             _printed(table, reference, method, name)
             for name in (
@@ -228,17 +262,29 @@ def _summary_lines(
                 f"rank_{metric}",
             )
         ]
+        compared = {dataset for dataset, _ in ours.gaps[method]}
+        same = _of_sets(known, [method], baseline, compared)
         good, of = counts.get(method, (0, 0))
         lines += _row(
             [
                 method,
-                _beside(ours.difference.get(method), same.difference.get(method)),
-                _beside(ours.rank.get(method), same.rank.get(method), digits=2),
+                str(len(compared)),
+                _beside(ours.difference(method), same and same.difference(method)),
+                _beside(ours.rank.get(method), same_ranked and same_ranked.rank.get(method), 2),
                 ", ".join(f"{value:.2f}" for value in printed if value is not None),
                 f"{good} of {of} sets",
             ]
         )
     return lines
+
+
+def _of_sets(
+    scores: Scores, methods: Sequence[str], baseline: str, sets: set[str]
+) -> Comparison | None:
+    """Comparison over some sets, if all of them have a score of each method and the baseline."""
+    if any((dataset, method) not in scores for dataset in sets for method in (*methods, baseline)):
+        return None
+    return compare({key: scores[key] for key in scores if key[0] in sets}, methods, baseline)
 
 
 def _printed(table: Table, reference: Reference, method: str, metric: str) -> float | None:

@@ -237,7 +237,7 @@ def test_the_printed_scores_give_the_printed_summary():
     for method in methods:
         gap = reference["Table 1", "median41", method, "LL_median_diff_from_GP_VI"]
         rank = reference["Table 1", "avg41", method, "rank_LL"]
-        assert result.difference[method] == pytest.approx(gap, abs=0.035)
+        assert result.difference(method) == pytest.approx(gap, abs=0.035)
         assert result.rank[method] == pytest.approx(rank, abs=0.15)
 
 
@@ -277,12 +277,47 @@ def test_a_summary_holds_differences_ranks_and_sets_that_were_reached(monkeypatc
     }
     text = render(table, rows)
     # differences 0.1, 1, -2, -0.5, 0.3, 0.7, 0.2, 0.2: median 0.2; c is ahead at six of eight
-    assert "LL over 4 sets against a b" in text
-    assert "| a b | 0.000 | 1.25 |  | 2 of 2 sets |" in text
-    assert "| c | 0.200 | 1.75 | 0.33, 1.75 | 1 of 2 sets |" in text
+    assert "LL against a b, ranks over 4 sets" in text
+    assert "| a b | 4 | 0.000 | 1.25 |  | 2 of 2 sets |" in text
+    assert "| c | 4 | 0.200 | 1.75 | 0.33, 1.75 | 1 of 2 sets |" in text
     del nll["u"]  # the published have all the others
     text = render({**table, "datasets": list(nll)}, rows)
-    assert "| c | 0.200 (0.000) | 1.67 (1.50) | 0.33, 1.75 | 1 of 2 sets |" in text
+    assert "| c | 3 | 0.200 (0.000) | 1.67 (1.50) | 0.33, 1.75 | 1 of 2 sets |" in text
+    # a method that only one set has: the differences of the others stay, ranks are over that set
+    methods = {**table["methods"], "d": {"params": {}}}
+    rows += [{**row, "method": "d", "NLL": 0.0} for row in rows if row["method"] == "c"][:2]
+    text = render({**table, "datasets": list(nll), "methods": methods}, rows)
+    assert "LL against a b, ranks over 1 sets" in text
+    assert "| c | 3 | 0.200 (0.000) | 2.00 | 0.33, 1.75 | 1 of 2 sets |" in text
+    assert "| d | 1 | 1.500 | 3.00 |  | 0 of 0 sets |" in text
+
+
+def test_a_wide_table_has_a_column_for_each_method_and_a_table_for_each_score(monkeypatch):
+    printed = {("T", "s", "b", "LL"): -0.5}
+    monkeypatch.setattr(_render, "published", lambda table: printed)
+    rows = [
+        {"dataset": d, "method": m, "split": 0, "params": {}, "max_rows": None}
+        | {"NLL": value, "CRPS": value / 2.0, "n_train": 100, "seconds": 7.0}
+        for (d, m), value in {("r", "a"): 1.0, ("s", "a"): 2.0, ("s", "b"): 0.25}.items()
+    ]
+    table = {
+        "paper": "p",
+        "published": ["T"],
+        "datasets": ["r", "s", "never fitted"],
+        "methods": {"a": {"params": {}}, "never fitted": {"params": {}}, "b": {"params": {}}},
+        "metrics": ["LL", "CRPS"],
+        "wide": True,
+    }
+    blocks = render(table, rows).split("\n\n")
+    head = "| set | a | b |\n|---|---|---|\n"
+    assert blocks == [
+        "LL:",
+        head + "| r | -1.000 |  |\n| s | -2.000 | -0.250 (-0.500) |",
+        "CRPS:",
+        head + "| r | 0.500 |  |\n| s | 1.000 | 0.125 |",
+        "seconds:",
+        head + "| r | 7 |  |\n| s | 7 | 7 |",
+    ]
 
 
 def test_the_linear_baseline_is_an_exact_gp_with_a_linear_kernel():
@@ -390,7 +425,8 @@ def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, cap
     for table in tables_of(protocol):
         assert table["title"] in printed
         for method in table["methods"]:
-            assert f"| {method} | 1 |" in printed.partition(table["title"])[2]
+            cells = f"| {method} |" if table.get("wide") else f"| {method} | 1 |"
+            assert cells in printed.partition(table["title"])[2]
     assert not re.search(r"\bnan\b", printed, re.IGNORECASE)  # one set is called banana
     assert ("quadrature_weights" in "".join(lines)) == (name == "dspp2020")
     tables.main()
