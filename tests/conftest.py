@@ -30,3 +30,11 @@ def rng() -> np.random.Generator:
 def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs leave all parameters where they start."""
     monkeypatch.setattr(Trainer, "_run", lambda self: 0.0)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m takes its choice
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One classifier is enough for a check in which scikit-learn trains for 1,000 epochs."""
+    for item in items:
+        if "check_class_weight_classifiers" in item.name and "SVGPClassifier" not in item.name:
+            item.add_marker("slow")
