@@ -66,9 +66,9 @@ class IWDGPRegressor(SparseRegressor):
     latent_dim : int, default=1
         Covariates of each "LV".
     width : int, default=5
-        Functions of each hidden GP layer, with one kernel for all. They move its inputs along as
-        many leading principal directions of X and, where X has fewer columns, latent covariates.
-        There are fewer functions if the layer has fewer inputs.
+        Functions of each hidden GP layer that move its inputs along leading principal directions of
+        X, fewer if X has fewer columns. One more moves each latent covariate below; all have one
+        kernel.
     inference : {"iwvi", "vi"}, default="iwvi"
         Importance-weighted or variational bound (Eqns 11 and 3).
     n_importance : int, default=5
@@ -300,9 +300,9 @@ class IWDGPRegressor(SparseRegressor):
         """A layer of GPs that starts at the identity of h (n, F), of which the first are x."""
         kernel = self._make_kernel(setup, h, 1, number)
         Z = self._inducing_inputs(setup, h, number)
+        directions = principal_directions(x, setup.weight)[:, : self.width].mT
         covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
-        directions = torch.block_diag(principal_directions(x, setup.weight).mT, covariates)
-        projection = directions[: self.width]
+        projection = torch.block_diag(directions, covariates)
         mu = torch.zeros(len(projection), len(Z))
         posterior = make_posterior(self.covariance, mu, _HIDDEN_VAR)
         return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)

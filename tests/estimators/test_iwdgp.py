@@ -98,17 +98,20 @@ def test_predictions_of_a_row_do_not_depend_on_the_rows_beside_it(table, archite
     np.testing.assert_array_equal(whole, model.predict_dist(X).logpdf(y))
 
 
-@pytest.mark.parametrize("architecture", ["GP-LV-GP", "LV-GP-GP"])
-def test_nodes_of_covariates_are_twice_as_wide(table, architecture):
+@pytest.mark.parametrize(
+    ("architecture", "deviations"),
+    [
+        ("GP-LV-GP", {1: [1.0, 2.0], 2: [1.0, 2.0**0.5, 2.0**0.5]}),
+        ("LV-GP-GP", {1: [2.0, 1.0, 1.0], 2: [2.0**0.5, 2.0**0.5, 1.0, 1.0, 1.0]}),
+    ],
+)
+def test_nodes_of_covariates_are_twice_as_wide(table, architecture, deviations):
     """Others are not; the weights of two covariates are worth as many nodes or more."""
     many = {**SMALL, "n_prediction_samples": 2048}
     model = IWDGPRegressor(architecture=architecture, width=1, **many)
-    expected = [1.0 if part == "GP" else 2.0 for part in architecture.split("-")[:-1]]
-    for latent_dim in (1, 2):
+    for latent_dim, expected in deviations.items():
         nodes = model.set_params(latent_dim=latent_dim).fit(*table).model_.nodes
-        widths = [1 if width == 1.0 else latent_dim for width in expected]
-        deviations = np.repeat(np.array(expected) ** (1.0 / latent_dim), widths)
-        np.testing.assert_allclose(to_array(nodes.fixed).std(0), deviations, rtol=0.02)
+        np.testing.assert_allclose(to_array(nodes.fixed).std(0), expected, rtol=0.02)
         assert 1.0 / (np.exp(to_array(nodes.log_omega)) ** 2).sum() > 0.64 * 2048
 
 
@@ -127,18 +130,17 @@ def test_covariates_start_as_residuals(table):
     np.testing.assert_allclose(np.abs(w), np.abs(residual) / residual.std(), rtol=0, atol=0.02)
 
 
-@pytest.mark.parametrize(("width", "n_moved"), [(1, (1, 0)), (3, (3, 0)), (4, (3, 1)), (9, (3, 2))])
-def test_hidden_functions_move_principal_directions_then_covariates(rng, width, n_moved):
+@pytest.mark.parametrize(("width", "n_directions"), [(1, 1), (2, 2), (9, 3)])
+def test_hidden_functions_move_principal_directions_and_covariates(rng, width, n_directions):
     X = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 3))
     y = X[:, 0] + 0.1 * rng.standard_normal(30)
     made = {**SMALL, "width": width, "latent_dim": 2, "normalize_X": False}
     projection = to_array(IWDGPRegressor(**made).fit(X, y).stack_.hidden[1].projection)
-    n_directions, n_covariates = n_moved
     leading = np.linalg.svd(X - X.mean(0))[2][:n_directions]
-    assert projection.shape == (n_directions + n_covariates, 5)
+    assert projection.shape == (n_directions + 2, 5)
     overlap = np.abs(projection[:n_directions, :3] @ leading.T)
     np.testing.assert_allclose(overlap, np.eye(n_directions), rtol=0, atol=1e-6)
-    np.testing.assert_array_equal(projection[n_directions:, 3:], np.eye(2)[:n_covariates])
+    np.testing.assert_array_equal(projection[n_directions:, 3:], np.eye(2))
     assert not projection[:n_directions, 3:].any()
     assert not projection[n_directions:, :3].any()
 
