@@ -53,7 +53,9 @@ class FullPosterior(Posterior):
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
         self.mu.copy_(_solve(precision, information))
-        sqrt = cholesky(torch.linalg.inv(precision), _PRECISION_JITTER).to(self.mu)
+        # Not torch.linalg.inv: several threads break LU factors of a batch (pytorch #142815).
+        covariance = torch.cholesky_inverse(cholesky(precision, _PRECISION_JITTER))
+        sqrt = cholesky(covariance, _PRECISION_JITTER).to(self.mu)
         self.lower.copy_(sqrt.tril(-1))
         self.log_diagonal.copy_(sqrt.diagonal(dim1=-2, dim2=-1).log())
 

@@ -1,6 +1,7 @@
 """Whitened posteriors: square roots and divergences."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -197,3 +198,28 @@ def test_gradient_of_the_divergence(rng: np.random.Generator, covariance: Covari
         np.testing.assert_allclose(
             (parameter.grad * direction).sum().item(), slope, rtol=1e-7, atol=1e-8
         )
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """As many threads as a user may have; a test worker has one."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(n_threads)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_large_posteriors_of_several_gps_start_where_they_should(rng: np.random.Generator) -> None:
+    """LU factors of a batch of more than 150 rows are wrong with two threads (pytorch #142815)."""
+    root = rng.standard_normal((4, 300, 300))
+    precision = np.eye(300) + root @ root.transpose(0, 2, 1) / 300
+    information = rng.standard_normal((4, 300))
+    posterior = FullPosterior(torch.zeros(4, 300, dtype=torch.float64), 1.0)
+    posterior.start(torch.from_numpy(information), torch.from_numpy(precision))
+    covariance = np.linalg.inv(precision)
+    mean = np.einsum("wij,wj->wi", covariance, information)
+    np.testing.assert_allclose(to_array(posterior.mu), mean, rtol=0, atol=1e-9)
+    for w in range(4):
+        found = dense_covariance(posterior.moments()[1], w)
+        np.testing.assert_allclose(found, covariance[w], rtol=0, atol=1e-9)
