@@ -52,10 +52,10 @@ class FullPosterior(Posterior):
 
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
-        self.mu.copy_(_solve(precision, information))
+        L = cholesky(precision, _PRECISION_JITTER)
+        self.mu.copy_(_solve(L, information))
         # Not torch.linalg.inv: several threads break LU factors of a batch (pytorch #142815).
-        covariance = torch.cholesky_inverse(cholesky(precision, _PRECISION_JITTER))
-        sqrt = cholesky(covariance, _PRECISION_JITTER).to(self.mu)
+        sqrt = cholesky(torch.cholesky_inverse(L), _PRECISION_JITTER).to(self.mu)
         self.lower.copy_(sqrt.tril(-1))
         self.log_diagonal.copy_(sqrt.diagonal(dim1=-2, dim2=-1).log())
 
@@ -74,7 +74,7 @@ class DiagonalPosterior(Posterior):
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
         # KL(q || N(m, H^-1)) is least for the diagonal normal with the precisions of H.
-        self.mu.copy_(_solve(precision, information))
+        self.mu.copy_(_solve(cholesky(precision, _PRECISION_JITTER), information))
         self.log_scale.copy_(precision.diagonal(dim1=-2, dim2=-1).log().mul(-0.5))
 
     def moments(self) -> tuple[Tensor, Tensor]:
@@ -93,7 +93,7 @@ class DeltaPosterior(Posterior):
 
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
-        self.mu.copy_(_solve(precision, information))
+        self.mu.copy_(_solve(cholesky(precision, _PRECISION_JITTER), information))
 
     def moments(self) -> tuple[Tensor, None]:
         return self.mu, None
@@ -165,9 +165,9 @@ class _FromNatural(torch.autograd.Function):
         return d_theta, -2.0 * dS
 
 
-def _solve(precision: Tensor, information: Tensor) -> Tensor:
-    L = cholesky(precision, _PRECISION_JITTER).to(information)
-    return torch.cholesky_solve(information.unsqueeze(-1), L).squeeze(-1)
+def _solve(L: Tensor, information: Tensor) -> Tensor:
+    """H^-1 b of each GP by the Cholesky factors L (W, M, M) of H."""
+    return torch.cholesky_solve(information.unsqueeze(-1), L.to(information)).squeeze(-1)
 
 
 def make_posterior(covariance: Covariance, mu: Tensor, variance: float) -> Posterior:
