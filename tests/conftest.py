@@ -1,6 +1,7 @@
 """Settings and fixtures of the whole test run."""
 
 import os
+from collections.abc import Iterator
 
 # One thread per pytest-xdist worker, or the workers compete for the cores. The variable has to be
 # set before torch is imported.
@@ -24,6 +25,15 @@ if IS_XDIST_WORKER:
 def rng() -> np.random.Generator:
     """The same random numbers in every test, whatever ran before it."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """As many threads as a user may have; a test worker has one."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(n_threads)
 
 
 @pytest.fixture

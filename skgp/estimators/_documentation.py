@@ -117,7 +117,7 @@ default="matern52"
         $jitter
         """,
     "jitter": """\
-        jitter : float, default=1e-4
+        jitter : float, default=$default_jitter
             Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
             kernel variance.
         """,
@@ -295,6 +295,7 @@ class documented:
             "least_steps": "500",
             "most_steps": "10,000",
             "noise_floor": "1e-4",
+            "default_jitter": "1e-4",
         }
         texts = {name: indent(dedent(text), " " * 4).strip() for name, text in SHARED.items()}
         self._texts = texts | defaults | values

@@ -41,6 +41,7 @@ _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables st
     least_steps="1,500",
     most_steps="12,000",
     full_rows="150",
+    default_jitter="1e-6",
     auto_dtype='float32, but float64 for a table of one batch and the architecture "GP"',
 )
 class IWDGPRegressor(SparseRegressor):
@@ -194,7 +195,7 @@ class IWDGPRegressor(SparseRegressor):
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
-        jitter: float = 1e-4,
+        jitter: float = 1e-6,
         warm_start: bool = False,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",

@@ -312,9 +312,9 @@ def make_data(n: int = 60, n_new: int = 25, seed: int = 0) -> Data:
     return Data(X[:n], y[:n], X[n:], y[n:])
 
 
-def make_labels() -> Data:
+def make_labels(n: int = 60) -> Data:
     """The rows of `make_data`, in three classes by terciles of their targets."""
-    rows = make_data()
+    rows = make_data(n)
     edges = np.quantile(rows.y, [1 / 3, 2 / 3])
     labels = np.array(["low", "middle", "high"])
     y, y_new = (labels[np.searchsorted(edges, part)] for part in (rows.y, rows.y_new))

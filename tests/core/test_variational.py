@@ -1,7 +1,6 @@
 """Whitened posteriors: square roots and divergences."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -198,15 +197,6 @@ def test_gradient_of_the_divergence(rng: np.random.Generator, covariance: Covari
         np.testing.assert_allclose(
             (parameter.grad * direction).sum().item(), slope, rtol=1e-7, atol=1e-8
         )
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """As many threads as a user may have; a test worker has one."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(n_threads)
 
 
 @pytest.mark.usefixtures("two_threads")

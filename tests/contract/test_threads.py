@@ -1,0 +1,31 @@
+"""A fit on two threads, which users have and a test worker has not, is that on one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from contract_cases import CLASSIFIERS, ONE_PER_CLASS, Case, make_data, make_labels
+from sklearn.base import is_classifier
+
+CASES = ONE_PER_CLASS + CLASSIFIERS
+# Several outputs of one layer, nodes, and samples; with the others' workers threads wait for cores.
+QUICK = tuple(case for case in CASES if case.name in {"svgp-full", "dspp-qr3", "iwdgp"})
+# torch splits among threads what is large only, as are the matrices of 200 inducing inputs.
+_N_ROWS = 220
+_PARAMS = {"n_inducing": 200, "max_iter": 1, "dtype": "float64"}
+
+
+def predictions(case: Case, n_threads: int) -> Any:
+    rows, labels = make_data(_N_ROWS), make_labels(_N_ROWS)
+    torch.set_num_threads(n_threads)
+    model = case.make(**case.known(_PARAMS))
+    if is_classifier(model):
+        return model.fit(labels.X, labels.y).predict_proba(labels.X_new)
+    return model.fit(rows.X, rows.Y).predict(rows.X_new)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_fit_on_two_threads_is_that_on_one(case: Case) -> None:
+    found, desired = predictions(case, 2), predictions(case, 1)
+    np.testing.assert_allclose(found, desired, rtol=1e-7, atol=1e-7)
