@@ -9,7 +9,8 @@ from contract_cases import CLASSIFIERS, ONE_PER_CLASS, Case, make_data, make_lab
 from sklearn.base import is_classifier
 
 CASES = ONE_PER_CLASS + CLASSIFIERS
-# Several outputs of one layer, nodes, and samples; with the others' workers threads wait for cores.
+# One layer of several outputs, nodes, and samples. More are slow tests: beside another worker, two
+# threads wait for each other.
 QUICK = tuple(case for case in CASES if case.name in {"svgp-full", "dspp-qr3", "iwdgp"})
 # torch splits among threads what is large only, as are the matrices of 200 inducing inputs.
 _N_ROWS = 220
@@ -17,11 +18,12 @@ _PARAMS = {"n_inducing": 200, "max_iter": 1, "dtype": "float64"}
 
 
 def predictions(case: Case, n_threads: int) -> Any:
-    rows, labels = make_data(_N_ROWS), make_labels(_N_ROWS)
     torch.set_num_threads(n_threads)
     model = case.make(**case.known(_PARAMS))
     if is_classifier(model):
+        labels = make_labels(_N_ROWS)
         return model.fit(labels.X, labels.y).predict_proba(labels.X_new)
+    rows = make_data(_N_ROWS)
     return model.fit(rows.X, rows.Y).predict(rows.X_new)
 
 

@@ -216,6 +216,21 @@ def test_density_of_two_branches_is_nearly_the_true_one() -> None:
     assert nll(y_new, ours) - nll(y_new, true) < 0.05
 
 
+# ------------------------------------------------------------------ jitter
+
+
+def test_a_function_without_noise_is_predicted_with_next_to_no_variance() -> None:
+    """A jitter of 1e-4, of the kernel variance, would leave a deviation of some 0.008."""
+    X = np.linspace(-1.0, 1.0, 100)[:, None]
+    y = np.sin(3.0 * X[:, 0])
+    model = IWDGPRegressor(
+        architecture="GP", kernel="rbf", n_inducing=30, noise_floor=1e-8, random_state=0
+    )
+    mean, std = model.fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(mean, y, rtol=0, atol=1e-3)
+    assert std.max() < 0.003
+
+
 # ------------------------------------------------------------------ weight of the divergences
 
 
