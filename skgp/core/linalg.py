@@ -6,6 +6,7 @@ through Cholesky, inverse and product takes most of the time of a one-layer step
 """
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,8 @@ from skgp.exceptions import NotPositiveDefiniteError
 
 LOG_2PI = math.log(2.0 * math.pi)
 _JITTER_STEPS = 5  # ladder: jitter, 10 jitter, ..., 10^4 jitter
+_SHRINKAGE = 1e-3  # of correlations, relative; its ladder ends where none are left
+_SHRINKAGE_STEPS = 4
 _BLOCK = 64  # rows of a triangular matrix that are multiplied at a time
 
 
@@ -40,34 +43,52 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
     NotPositiveDefiniteError
         If K holds a non-finite number or the last rung of the ladder fails.
     """
-    K = K.double()
-    scale = K.diagonal(dim1=-2, dim2=-1).mean(-1)
-    if not bool(torch.isfinite(K.sum())):
-        raise NotPositiveDefiniteError(
-            "a kernel matrix has non-finite entries; check the inputs for extreme values and keep "
-            "normalize_X=True"
-        )
-    rung = torch.full_like(scale, jitter)
-    L, info = _cholesky_at(K, rung * scale)
-    for _ in range(1, _JITTER_STEPS):
-        if not bool(info.any()):
-            return L
-        rung = torch.where(info > 0, 10.0 * rung, rung)
-        L, info = _cholesky_at(K, rung * scale)
-    if bool(info.any()):
+    factors = _climb(K, jitter, _JITTER_STEPS, _raised)
+    if factors is None:
         raise NotPositiveDefiniteError(
             f"a {K.shape[-1]} x {K.shape[-1]} kernel matrix is not positive definite even with a "
             f"relative jitter of {jitter * 10.0 ** (_JITTER_STEPS - 1):g}; raise jitter, remove "
             "duplicated rows or, if the model has inducing inputs, take fewer of them"
         )
-    return L
+    return factors[0]
 
 
-def _cholesky_at(K: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-    shifted = K.clone()
-    shifted.diagonal(dim1=-2, dim2=-1).add_(shift.unsqueeze(-1))
-    L, info = torch.linalg.cholesky_ex(shifted)
-    return L, info
+def _climb(
+    K: Tensor, first: float, n_rungs: int, regularised: Callable[[Tensor, Tensor], Tensor]
+) -> tuple[Tensor, Tensor] | None:
+    """Factors (..., M, M) and the rung (...) of each; None if one fails on all rungs.
+
+    `regularised` takes the matrices and their rungs, of which each is ten times the one before.
+    """
+    K = K.double()
+    if not bool(torch.isfinite(K.sum())):
+        raise NotPositiveDefiniteError(
+            "a kernel matrix has non-finite entries; check the inputs for extreme values and keep "
+            "normalize_X=True"
+        )
+    rung = K.new_full(K.shape[:-2], first)
+    for _ in range(n_rungs):
+        L, info = torch.linalg.cholesky_ex(regularised(K, rung))
+        if not bool(info.any()):
+            return L, rung
+        rung = torch.where(info > 0, 10.0 * rung, rung)
+    return None
+
+
+def _raised(K: Tensor, rung: Tensor) -> Tensor:
+    """K + rung * mean(diag K) * I."""
+    raised = K.clone()
+    diagonal = raised.diagonal(dim1=-2, dim2=-1)
+    diagonal.add_((rung * diagonal.mean(-1)).unsqueeze(-1))
+    return raised
+
+
+def _shrunk(K: Tensor, rung: Tensor) -> Tensor:
+    """(1 - rung) K + rung * diag(K): the variances stay, the correlations shrink."""
+    rung = rung[..., None, None]
+    shrunk = K * (1.0 - rung)
+    shrunk.diagonal(dim1=-2, dim2=-1).copy_(K.diagonal(dim1=-2, dim2=-1))
+    return shrunk
 
 
 def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
@@ -127,21 +148,28 @@ def log_det_and_quadratic(K: Tensor, r: Tensor, jitter: float) -> tuple[Tensor, 
     return log_det, quadratic
 
 
-def correlated(K: Tensor, z: Tensor, jitter: float) -> Tensor:
+def correlated(K: Tensor, z: Tensor) -> Tensor:
     """L z with the Cholesky factor L of K: numbers of covariance K from independent ones.
+
+    K may be a difference that rounding has left indefinite. Its correlations shrink by a
+    thousandth, then tenfold as long as the factorisation fails, until none are left: the variances
+    are always those of K, and no K with positive ones fails.
 
     Parameters
     ----------
     K : Tensor of shape (G, M, M)
     z : Tensor of shape (G, M, N)
-    jitter : float
-        As in `cholesky`.
 
     Returns
     -------
     Tensor of shape (G, M, N), dtype of z
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K holds a non-finite number or a variance that is not positive.
     """
-    result: Tensor = _Correlated.apply(K, z, jitter)
+    result: Tensor = _Correlated.apply(K, z)
     return result
 
 
@@ -181,21 +209,23 @@ class _InverseCholesky(torch.autograd.Function):
 
 class _Correlated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, K: Tensor, z: Tensor, jitter: float) -> Tensor:
-        L = cholesky(K, jitter).to(z.dtype)
-        ctx.save_for_backward(L, z)
-        ctx.jitter = jitter
+    def forward(ctx: Any, K: Tensor, z: Tensor) -> Tensor:
+        factors = _climb(K, _SHRINKAGE, _SHRINKAGE_STEPS, _shrunk)
+        if factors is None:
+            raise NotPositiveDefiniteError("a covariance has a variance that is not positive")
+        L, rung = (factor.to(z.dtype) for factor in factors)
+        ctx.save_for_backward(L, rung, z)
         return L @ z
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None]:
         # With dL = de z^T: dK = sym(L^-T Phi(L^T dL) L^-1), Murray (2016), Eqn 10.
-        L, z = ctx.saved_tensors
+        L, rung, z = ctx.saved_tensors
         back = L.mT @ grads[0]
         G = torch.linalg.solve_triangular(L.mT, _half_tril(back @ z.mT), upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
         dz = back if ctx.needs_input_grad[1] else None
-        return _through_jitter((G + G.mT).mul_(0.5), ctx.jitter), dz, None
+        return _shrunk((G + G.mT).mul_(0.5), rung), dz
 
 
 class _WhitenedWeights(torch.autograd.Function):

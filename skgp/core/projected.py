@@ -13,7 +13,6 @@ from skgp.core.linalg import correlated, inverse_cholesky
 from skgp.core.variational import Posterior
 
 _FUNCTIONS = 64  # draws of a layer for the rows of a batch
-_SMALL_JITTER = 1e-3  # relative to what inducing inputs leave unexplained, which is little
 
 
 class SharedGP(SparseLayer):
@@ -117,7 +116,7 @@ class ProjectedGP(SharedGP):
         Kff = self.kernel.Kff(groups).squeeze(0)
         drawn, unexplained = _Conditional.apply(Kfu, factors.L_inv.squeeze(0), v, Kff)
         zeta = _normal((len(groups), n_inputs, len(self.mean)), generator, h)
-        rest = correlated(unexplained, zeta, _SMALL_JITTER)
+        rest = correlated(unexplained, zeta)
         f = self.mean + self.kernel.variance.sqrt() * (drawn + rest)
         f = f.unflatten(0, (n_samples, -1))[:, :n_rows].transpose(1, 2)
         return h + f @ self.projection
@@ -148,7 +147,7 @@ class _Conditional(torch.autograd.Function):
         of_rows = A.view(*Kff.shape[:2], -1)
         f = A.view(len(v), -1, A.shape[-1]) @ v
         unexplained = torch.baddbmm(Kff, of_rows, of_rows.mT, alpha=-1.0)
-        # Rounding can make it indefinite. The gradient takes no notice.
+        # Rounding can make variances negative. The gradient takes no notice.
         diagonal = unexplained.diagonal(dim1=-2, dim2=-1)
         diagonal.clamp_min_(8.0 * torch.finfo(A.dtype).eps)
         ctx.save_for_backward(Kfu, L_inv, v, A)

@@ -171,16 +171,43 @@ def test_gradient_of_whitened_weights(rng: np.random.Generator, jitter: float) -
     )
 
 
-@pytest.mark.parametrize("jitter", [1e-12, 0.1])
-def test_correlated_numbers_and_their_gradient(rng: np.random.Generator, jitter: float) -> None:
-    """L z for each matrix with its jitter, a share of the diagonal that moves with it."""
+def test_correlated_numbers_and_their_gradient(rng: np.random.Generator) -> None:
+    """L z for each matrix, whose correlations are a thousandth smaller."""
     K, z = spd(rng, 2, 4), normal(rng, 2, 4, 3)
-    values = correlated(K, z, jitter)
+    values = correlated(K, z)
     for g in range(2):
-        k = K[g].numpy() + jitter * np.mean(np.diag(K[g])) * np.eye(4)
+        k = 0.999 * K[g].numpy() + 0.001 * np.diag(np.diag(K[g]))
         np.testing.assert_allclose(values[g], np.linalg.cholesky(k) @ z[g].numpy(), rtol=1e-12)
     leaves = K.requires_grad_(), z.requires_grad_()
-    assert torch.autograd.gradcheck(lambda k, z: correlated(symmetric(k), z, jitter), leaves)
+    assert torch.autograd.gradcheck(lambda k, z: correlated(symmetric(k), z), leaves)
+
+
+@pytest.mark.parametrize(
+    ("correlation", "kept"), [(0.95, 0.999), (-0.502, 0.99), (-0.54, 0.9), (-30.0, 0.0)]
+)
+def test_correlations_of_an_indefinite_matrix_shrink(correlation: float, kept: float) -> None:
+    """Three equal correlations are possible from -1/2 to 1; the variances stay what they are."""
+    deviations = torch.tensor([0.1, 1.0, 20.0], dtype=torch.float64)
+    R = torch.full((3, 3), correlation, dtype=torch.float64).fill_diagonal_(1.0)
+    K = torch.outer(deviations, deviations) * R
+    expected = K * kept
+    expected.diagonal().copy_(K.diagonal())
+    healthy = torch.eye(3, dtype=torch.float64)
+    both = torch.stack([K, healthy]).requires_grad_()
+    z = healthy.expand(2, 3, 3)
+    L = correlated(both, z)
+    np.testing.assert_allclose((L[0] @ L[0].mT).detach(), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(L[1].detach(), healthy)
+    assert torch.autograd.gradcheck(lambda k: correlated(symmetric(k), z), both)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"), [(0.0, "not positive"), (-1.0, "not positive"), (math.nan, "non-finite")]
+)
+def test_a_covariance_needs_positive_variances(bad: float, message: str) -> None:
+    K = torch.diag(torch.tensor([1.0, bad]))[None]
+    with pytest.raises(NotPositiveDefiniteError, match=message):
+        correlated(K, torch.ones(1, 2, 1))
 
 
 def test_log_mean_exp_against_a_loop(rng: np.random.Generator) -> None:
