@@ -12,8 +12,9 @@ from oracles.sparse import kl, layer_moments, prior_covariance
 from torch import Tensor
 
 from skgp.core import layers, projected
+from skgp.core.kernels import Stationary
 from skgp.core.projected import ProjectedGP
-from skgp.core.variational import Covariance
+from skgp.core.variational import Covariance, make_posterior
 
 Array = npt.NDArray[np.float64]
 N_DRAWS = 20_000
@@ -203,6 +204,22 @@ def test_equal_inputs_have_equal_values(rng: np.random.Generator) -> None:
     v_prior = to_array(layer.moments(h, layer.factors()).v_prior).mean()
     assert (equal**2).mean() < 2.1e-3 * v_prior
     assert (apart**2).mean() > 0.1 * v_prior
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["rbf", "matern52"])
+def test_crowded_inducing_inputs_leave_little_in_float32(
+    rng: np.random.Generator, name: str
+) -> None:
+    """Rounding makes the covariances of the rest indefinite, not the draws large or impossible."""
+    Z = normal(rng, 1, 128, 1)
+    posterior = make_posterior("full", normal(rng, 1, 128), 1e-12)
+    projection = torch.ones(1, 1, dtype=torch.float64)
+    layer = ProjectedGP(Stationary(name, 1, 1, 1.0), Z, posterior, projection, 1e-6)
+    h = (Z[0, :100] + 0.01 * normal(rng, 5, 100, 1)).float()
+    f_mean = to_array(layer.double().moments(h.double(), layer.factors()).f_mean)
+    f = draws(layer.float(), h, 500)
+    np.testing.assert_allclose(((f - f_mean) ** 2).mean((0, 1, 3)), 0.0, atol=5e-5)
 
 
 def test_inputs_that_are_inducing_inputs_leave_nothing_unexplained(
