@@ -231,6 +231,17 @@ def test_a_function_without_noise_is_predicted_with_next_to_no_variance() -> Non
     assert std.max() < 0.003
 
 
+def test_a_smooth_function_of_one_input_is_learned() -> None:
+    """Crowded inducing inputs leave less for the joint draws than rounding adds or takes away."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (1300, 1))
+    y = np.sin(3.0 * X[:, 0]) + 0.3 * rng.standard_normal(1300)
+    model = IWDGPRegressor(kernel="rbf", max_iter=250, random_state=0).fit(X[:300], y[:300])
+    residual = y[300:] - np.sin(3.0 * X[300:, 0])
+    true = 0.5 * np.mean((residual / 0.3) ** 2) + np.log(0.3) + 0.5 * np.log(2.0 * np.pi)
+    assert nll(y[300:], model.predict_dist(X[300:])) - true < 0.1
+
+
 # ------------------------------------------------------------------ weight of the divergences
 
 
