@@ -28,7 +28,7 @@ _LEAST_SHARE = 0.5  # of the steps, in which the hyper-parameters move
 
 
 @documented(
-    rate="0.01",
+    rate="0.03",
     least_steps="2,000",
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
@@ -62,12 +62,12 @@ class SGHMCDGPRegressor(DeepRegressor):
     n_prediction_samples : int, default=4
         Nodes of each of them, a scrambled Sobol sequence. Few suffice, for given v only what the
         inducing variables leave unexplained is uncertain.
-    thinning : int, default=20
+    thinning : int, default=10
         Steps from one position kept to the next.
     n_burn_in : int, default=1000
         First steps of the chain, in which it learns the scale of the gradients. A fit should have
         n_burn_in + thinning * n_posterior_samples steps or more.
-    step_size : float, default=0.01
+    step_size : float, default=0.02
         Length of the chain's steps.
     friction : float in (0, 1], default=0.05
         Share of the chain's momentum that is lost in a step.
@@ -165,9 +165,9 @@ class SGHMCDGPRegressor(DeepRegressor):
         n_samples: int = 5,
         n_posterior_samples: int = 50,
         n_prediction_samples: int = 4,
-        thinning: int = 20,
+        thinning: int = 10,
         n_burn_in: int = 1000,
-        step_size: float = 0.01,
+        step_size: float = 0.02,
         friction: float = 0.05,
         n_inducing: int = 100,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
@@ -177,7 +177,7 @@ class SGHMCDGPRegressor(DeepRegressor):
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
-        learning_rate_init: float = 0.01,
+        learning_rate_init: float = 0.03,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
