@@ -28,6 +28,7 @@ LEVELS = (
         "skgp.core.memory",
         "skgp.core.normal_rule",
         "skgp.core.rows",
+        "skgp.core.subsample",
     ),
     (
         "skgp.core.activations",

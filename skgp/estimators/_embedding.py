@@ -28,7 +28,7 @@ from skgp.estimators._readout_estimator import ReadoutEstimator
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array, Scale, Table
 from skgp.estimators._trained_estimator import draw_seed
-from skgp.estimators._validation import Rows, check_observed
+from skgp.estimators._validation import Rows, check_magnitude, check_observed
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
 _ROWS: Final = 1024  # whose inputs are looked for at a time, at most
@@ -62,6 +62,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     _rows: Array
 
     _doc_link_module = "skgp"
+    _names_of_targets: ClassVar[tuple[str, str]] = "X", "normalize_X"
     _min_auto_steps: ClassVar[int] = 1000
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -76,7 +77,6 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     # ------------------------------------------------------------------ fit
 
-    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model and the posterior of each row's latent inputs.
 
@@ -98,9 +98,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        self._validate_params()
-        rows = self._training_rows(X, y, None, reset=True)
-        return self._train(X, y, rows, None, check_random_state(self.random_state))
+        return self._become(lambda working: working._fit(X, y))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit the model; the posterior means of the rows' latent inputs.
@@ -234,6 +232,12 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     # ------------------------------------------------------------- helpers
 
+    @with_callbacks
+    def _fit(self, X: Any, y: Any) -> list[Warning]:
+        self._validate_params()
+        rows = self._training_rows(X, y, None, reset=True)
+        return self._train(X, y, rows, None, check_random_state(self.random_state))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -255,6 +259,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         """Outputs are the table, inputs where the means of the latent inputs start."""
         Y = self._table_rows(X, reset=reset)
         check_observed(Y, "X")
+        check_magnitude(Y, "X")
         scaled = Scale(Y, None, self.normalize_X).apply(Y)
         start = principal_scores(torch.from_numpy(scaled).nan_to_num(), self.n_components)
         return Rows(start.numpy(), Y, None)

@@ -94,8 +94,10 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
         # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
         # on a long table that costs more than it saves.
         if not hidden.n_layers or len(x) <= self.batch_size:
-            rows = h, outputs.latent, setup.observed_weight
+            few, weight = setup.few()
+            rows = h[few], outputs.latent[:, few], weight
             noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
+            rows = h, outputs.latent, setup.observed_weight
             n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
             start_posterior(layer, *rows, noise_var, n_observed)
             outputs.start(noise_var)

@@ -3,10 +3,10 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.callback import with_callbacks
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 
+from skgp.core.subsample import BoolArray
 from skgp.estimators._distribution_classifier import DistributionClassifier
 from skgp.estimators._model import ClassModel
 from skgp.estimators._supervised_estimator import SupervisedEstimator
@@ -28,7 +28,6 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -65,7 +64,8 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        held_out = X_val, y_val, sample_weight_val
+        return self._become(lambda working: working._fit(X, y, sample_weight, *held_out))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Log probabilities of the classes.
@@ -164,6 +164,9 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
 
     def _scales_targets(self) -> bool:
         return False
+
+    def _groups(self, Y: Array) -> BoolArray:
+        return np.asarray(np.arange(len(self.classes_)) == Y)
 
     def _target_attributes(self, y: Array) -> dict[str, Any]:
         return {"_output_shape": self._latent_shape()}

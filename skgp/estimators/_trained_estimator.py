@@ -4,7 +4,7 @@ import copy
 import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Final, Self
@@ -17,10 +17,19 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
 
 from skgp.core.inducing import kmeans_inducing_points
+from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training import Candidate, History, Plan, train
 from skgp.estimators._model import Model
 from skgp.estimators._setup import Centres, Setup
-from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
+from skgp.estimators._outliers import outlier_warning
+from skgp.estimators._table import (
+    Array,
+    Scale,
+    Table,
+    check_scale,
+    make_scale,
+    scale_inputs,
+)
 from skgp.estimators._validation import Rows
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
@@ -54,6 +63,34 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
+    _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
+    _is_clone: bool = False
+
+    # The argument that holds the targets, and the parameter that says whether they are scaled.
+    _names_of_targets: ClassVar[tuple[str, str]] = "y", "normalize_y"
+
+    # Parameters that a model which goes on reads anew.
+    _changeable: ClassVar[frozenset[str]] = frozenset(
+        {
+            "batch_size",
+            "beta_reg",
+            "device",
+            "dtype",
+            "early_stopping",
+            "gamma",
+            "learning_rate_init",
+            "max_iter",
+            "memory",
+            "n_iter_no_change",
+            "objective",
+            "random_state",
+            "tol",
+            "validation_fraction",
+            "verbose",
+            "warm_start",
+            "weight_decay",
+        }
+    )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -105,11 +142,41 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _target_attributes(self, y: Array) -> dict[str, Any]:
         """What a fit remembers of its validated targets."""
 
+    def _groups(self, Y: Array) -> BoolArray:
+        """For targets (n, P) the groups (n, G) that a choice of rows must not miss."""
+        return ~np.isnan(Y)
+
+    def _become(self, fit: Callable[[Self], list[Warning]]) -> Self:
+        """Fit a copy, which takes the place of the estimator in one step at the end.
+
+        So a fit that fails leaves everything as it was, and no thread that predicts in the
+        meantime sees half of two fits. `fit` returns warnings, which are given when the model
+        is safe, for a filter may turn them into errors.
+        """
+        working = copy.copy(self)
+        report = fit(working)
+        self.__dict__ = working.__dict__
+        for warning in report:
+            warnings.warn(warning, stacklevel=3)
+        if self._is_clone and any(isinstance(w, InterruptedFitWarning) for w in report):
+            # Who made the copy, such as a search over parameters, would take it for complete.
+            raise KeyboardInterrupt
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        clone._is_clone = True
+        return clone
+
     def _train(
         self, X: Any, y: Any, rows: Rows, held_out: Rows | None, rng: np.random.RandomState
-    ) -> Self:
+    ) -> list[Warning]:
         """Train on validated rows; X and y, as they came, are for callbacks."""
-        table = self._table(rows, self._scales() if self._continues() else None)
+        going_on = self._continues()
+        if going_on:
+            self._check_unchanged("warm_start=True")
+        table = self._table(rows, self._scales() if going_on else None)
+        report = outlier_warning(table) if going_on else []
         models = self._models(table, rng)
         plan = self._plan(len(table))
         root = self._init_callback_context(max_subtasks=plan.max_iter)
@@ -152,16 +219,16 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
                 on_epoch=on_epoch,
             )
         if history.interrupted:
-            warnings.warn(
-                f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
-                "epochs; the estimator holds the state of the last completed one",
-                InterruptedFitWarning,
-                stacklevel=2,
+            report.append(
+                InterruptedFitWarning(
+                    f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
+                    "epochs; the estimator holds the state of the last completed one"
+                )
             )
         self._set(self._fitted_attributes(model, history, rows.y, table))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        return self
+        return report
 
     # ------------------------------------------------------------- helpers
 
@@ -181,6 +248,21 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _continues(self) -> bool:
         return self.warm_start and hasattr(self, "model_")
+
+    def _fixed_parameters(self) -> dict[str, Any]:
+        """Parameters that a model which goes on cannot change."""
+        params = self.get_params(deep=False)
+        return {name: params[name] for name in params if name not in self._changeable}
+
+    def _check_unchanged(self, what: str) -> None:
+        """Refuse to go on with a model that was built with other parameters."""
+        now = self._fixed_parameters()
+        changed = [name for name, value in self._built_with.items() if not _same(value, now[name])]
+        if changed:
+            raise ValueError(
+                f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
+                "set back what it was fitted with, or fit a new estimator"
+            )
 
     def _fitted_model(self) -> Model:
         check_is_fitted(self)
@@ -208,26 +290,25 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
             scale = check_memory(self.memory).cache(make_scale)
             enabled = self._scales_inputs(), self._scales_targets()
             scales = scale(X, weight, enabled[0]), scale(Y, weight, enabled[1])
+            check_scale(Y, scales[1], *self._names_of_targets)
         return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
 
     def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
         """One initial model per restart, or the last fit's if it goes on."""
         if self._continues():
             return [self._copy_of_model(table.like)]
-        rows = np.arange(len(table))
-        if len(table) > _SETUP_ROWS:
-            rows = rng.choice(len(table), _SETUP_ROWS, replace=False)
-        weight = table.sample_weight
+        weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
+        groups = self._groups(table.Y)
+        keys = table.keys
+        rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, draw_seed(rng))
         x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
         Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
-        weight_of_rows = torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows])
+        weights = torch.from_numpy(weight)
+        parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
         seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
         centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
         models = [
-            self._build(
-                Setup(x, Y, weight_of_rows, table.n_data, len(table), centres, restart, seed)
-            )
-            for restart, seed in enumerate(seeds)
+            self._build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
         ]
         for model in models:
             model.x_scale, model.y_scale = table.x_scale, table.y_scale
@@ -257,6 +338,8 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
             "validation_scores_": list(scores) if scores else None,
             "best_validation_score_": max(scores) if scores else None,
             "_optimizer_state": None,
+            "_opening": None,
+            "_built_with": self._fixed_parameters(),
             **self._target_attributes(y),
         }
 
@@ -289,3 +372,11 @@ def _chunk_rows(log_weights: torch.Tensor) -> int:
 def draw_seed(rng: np.random.RandomState) -> int:
     """A seed for a generator of another kind."""
     return int(rng.randint(np.iinfo(np.int32).max))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal; modules and functions only if identical."""
+    sequences = list, tuple, np.ndarray
+    if isinstance(a, sequences) and isinstance(b, sequences):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or bool(a == b)

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar, Self
 
-from sklearn.callback import with_callbacks
 
 from skgp.distributions import NormalMixture
 from skgp.estimators._distribution_regressor import DistributionRegressor
@@ -25,7 +24,6 @@ class TrainedRegressor(SupervisedEstimator, GaussianEstimator, DistributionRegre
         "normalize_y": ["boolean"],
     }
 
-    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -62,7 +60,8 @@ class TrainedRegressor(SupervisedEstimator, GaussianEstimator, DistributionRegre
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        held_out = X_val, y_val, sample_weight_val
+        return self._become(lambda working: working._fit(X, y, sample_weight, *held_out))
 
     # -------------------------------------------------------------- predict
 

@@ -20,6 +20,9 @@ from sklearn.utils.validation import (
 
 Array = npt.NDArray[Any]
 
+_LARGEST = 1e150  # of a target: squares are within the range of float64
+_LEAST_WEIGHT = 1e-15
+
 
 class Rows(NamedTuple):
     """Validated rows.
@@ -43,8 +46,9 @@ class Rows(NamedTuple):
         return Rows(self.X[index], self.y[index], weight)
 
     def merged(self) -> "Rows":
-        """Distinct pairs of X and y (n,) in sorted order, with the sums of their weights."""
-        pairs = np.column_stack([self.X, self.y])
+        """Distinct pairs of X and y in sorted order, with the sums of their weights."""
+        # Entries that miss are equal here, as infinities.
+        pairs = np.column_stack([self.X, np.nan_to_num(self.y, nan=np.inf)])
         _, first, number, counts = np.unique(
             pairs, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
@@ -71,7 +75,7 @@ def check_rows(
         Remembers the number and names of the inputs if `reset`.
     X : array-like of shape (n, D)
     y : array-like of shape (n,) or (n, P)
-        NaN only if two-dimensional, and not in every entry of a column.
+        NaN only if two-dimensional, and not in every entry.
     sample_weight : array-like of shape (n,) or None
     reset : bool
     suffix : str
@@ -98,8 +102,10 @@ def check_rows(
             f"Input {name} contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. "
             "Only a two-dimensional y may have missing entries."
         )
+    check_magnitude(y, name)
     rows = _weighted(X, y, sample_weight, suffix)
-    check_observed(rows.y, name)
+    if np.isnan(rows.y).all():
+        raise ValueError(f"Input {name} contains NaN in every entry: there is nothing to learn from")
     return rows
 
 
@@ -162,8 +168,37 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
     except ValueError as error:
         message = str(error).replace("sample_weight", f"sample_weight{suffix}")
         raise ValueError(message) from error
+    positive = weight[weight > 0.0]
+    if positive.size and not _LEAST_WEIGHT <= positive.min() <= positive.max() <= 1 / _LEAST_WEIGHT:
+        extreme = max(positive.min(), positive.max(), key=lambda w: abs(math.log(w)))
+        raise ValueError(
+            f"sample_weight{suffix} holds {extreme:g}: weights must be zero or between "
+            f"{_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}; divide all of them by their mean"
+        )
     rows = Rows(X, y, weight)
     return rows if weight.all() else rows.take(weight > 0.0)
+
+
+def check_magnitude(y: Array, name: str) -> None:
+    """Refuse targets whose squares leave the range of float64.
+
+    Parameters
+    ----------
+    y : array
+        NaN where missing.
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError
+    """
+    largest = max(np.fmax.reduce(y, axis=None), -np.fmin.reduce(y, axis=None))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"{name} holds numbers as large as {largest:g}, and the largest allowed is "
+            f"{_LARGEST:g}: use other units"
+        )
 
 
 def check_observed(y: Array, name: str = "y") -> None:
@@ -224,7 +259,7 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
     Raises
     ------
     ValueError
-        If either side would be empty, or an output is observed on the held-out side only.
+        If either side would be empty.
     """
     try:
         train, held_out = next(ShuffleSplit(1, test_size=fraction, random_state=rng).split(rows.X))
@@ -233,6 +268,12 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
             f"validation_fraction={fraction} leaves no training or no validation rows of "
             f"{len(rows.X)}: change it, pass X_val and y_val, or use early_stopping=False"
         ) from error
+    # An output that is observed on the held-out side only takes one of its rows to the other.
+    observed = ~np.isnan(rows.y).reshape(len(rows.y), -1)
+    needed = ~observed[train].any(axis=0)
+    moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
+    if 0 < len(moved) < len(held_out):
+        train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
     check_observed(rows.y[train], "y without the validation rows")
     return rows.take(train), rows.take(held_out)
 

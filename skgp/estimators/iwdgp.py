@@ -144,6 +144,11 @@ class IWDGPRegressor(SparseRegressor):
     n_prediction_samples: int
     amortized: bool
 
+    _changeable: ClassVar[frozenset[str]] = SparseRegressor._changeable | {
+        "inference",
+        "n_importance",
+        "n_samples",
+    }
     _auto_epochs: ClassVar[int] = 1500
     _min_auto_steps: ClassVar[int] = 1500
     _max_auto_steps: ClassVar[int] = 12_000
