@@ -9,7 +9,7 @@ IntArray = npt.NDArray[np.intp]
 Keys = npt.NDArray[np.uint64]
 
 _CHUNK = 65_536  # rows
-_MOST_OF_A_GROUP = 20  # rows of a group that a random choice could miss
+_RARE = 20  # rows expected of a group that a random choice could miss
 
 
 def row_keys(*tables: npt.NDArray[np.floating]) -> Keys:
@@ -78,8 +78,8 @@ def subsample(
     weight, members = weight[order], groups[order]
     probability = _inclusion(weight, size)
 
-    least = max(1, min(_MOST_OF_A_GROUP, size // (2 * max(1, members.shape[1]))))
-    is_rare = np.einsum("n,ng->g", probability, members) < least
+    least = max(1, min(_RARE, size // (2 * max(1, members.shape[1]))))
+    is_rare = np.einsum("n,ng->g", probability, members) < _RARE
     first = np.cumsum(members[:, is_rare], axis=0) <= least
     probability[(members[:, is_rare] & first).any(axis=1)] = 1.0
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import joblib
-import numpy as np
 import torch
 from torch import Tensor
 

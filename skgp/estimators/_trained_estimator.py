@@ -20,8 +20,8 @@ from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training import Candidate, History, Plan, train
 from skgp.estimators._model import Model
-from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._outliers import outlier_warning
+from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import (
     Array,
     Scale,

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar, Self
 
-
 from skgp.distributions import NormalMixture
 from skgp.estimators._distribution_regressor import DistributionRegressor
 from skgp.estimators._gaussian_estimator import GaussianEstimator

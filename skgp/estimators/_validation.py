@@ -105,7 +105,7 @@ def check_rows(
     check_magnitude(y, name)
     rows = _weighted(X, y, sample_weight, suffix)
     if np.isnan(rows.y).all():
-        raise ValueError(f"Input {name} contains NaN in every entry: there is nothing to learn from")
+        raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
     return rows
 
 

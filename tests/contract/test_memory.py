@@ -119,17 +119,20 @@ def test_restarts_compute_each_set_of_inducing_inputs_once(
 def test_centres_are_computed_once_for_equal_rows() -> None:
     calls = []
 
-    def kmeans(X: Any, n: int, seed: int) -> Any:
-        calls.append((X.tolist(), n, seed))
+    def kmeans(X: Any, weight: Any, n: int, seed: int) -> Any:
+        calls.append((weight.tolist(), n, seed))
         return X[:n] + seed
 
     centres = Centres(kmeans, 5)
     x = torch.arange(6.0).double().reshape(3, 2)
+    one, two = torch.ones(3).double(), torch.full((3,), 2.0).double()
     for _ in range(2):
-        assert centres(x.clone(), 2).tolist() == [[5.0, 6.0], [7.0, 8.0]]
-    centres(x, 1)
-    centres(x + 1.0, 2)
-    assert [n for _, n, _ in calls] == [2, 1, 2]
+        assert centres(x.clone(), one, 2).tolist() == [[5.0, 6.0], [7.0, 8.0]]
+    centres(x, one, 1)
+    centres(x + 1.0, one, 2)
+    centres(x, two, 2)
+    assert [n for _, n, _ in calls] == [2, 1, 2, 2]
+    assert [weight[0] for weight, *_ in calls] == [1.0, 1.0, 1.0, 2.0]
     assert {seed for *_, seed in calls} == {5}
 
 
@@ -152,10 +155,9 @@ def test_restarts_start_from_other_lengthscales(data: Data, monkeypatch: Any) ->
 def test_lengthscales_of_restarts_are_log_normal() -> None:
     """Standard deviation 0.5 of the logarithm: 400 seeds, tolerance 4 standard errors."""
     x = torch.zeros(2, 4).double()
-    setups = [
-        Setup(x, x, x[:, 0], 2.0, 2, Centres(lambda *_: None, 0), restart=1, seed=seed)
-        for seed in range(400)
-    ]
+    rows = x, x, x[:, 0], np.ones((2, 1), bool), np.zeros(2, np.uint64)
+    centres = Centres(lambda *_: None, 0)
+    setups = [Setup(*rows, 2.0, 2, centres, restart=1, seed=seed) for seed in range(400)]
     logs = np.log([setup.lengthscale(x) / 2.0 for setup in setups])
     assert abs(logs.mean()) < 4 * 0.5 / np.sqrt(400)
     assert abs(logs.std() - 0.5) < 4 * 0.5 / np.sqrt(800)

@@ -51,3 +51,22 @@ def test_seed_decides_bit_for_bit(rng: np.random.Generator) -> None:
     first = kmeans_inducing_points(X, np.ones(len(X)), 20, 7)
     np.testing.assert_array_equal(kmeans_inducing_points(X, np.ones(len(X)), 20, 7), first)
     assert not np.array_equal(kmeans_inducing_points(X, np.ones(len(X)), 20, 8), first)
+
+
+def test_rows_count_by_their_weights(rng: np.random.Generator) -> None:
+    """Rows of next to no weight draw no centres, however many they are."""
+    X = np.r_[rng.normal(size=(3000, 2)) + 20.0, rng.normal(size=(200, 2))]
+    weight = np.r_[np.full(3000, 1e-6), np.ones(200)]
+    centres = kmeans_inducing_points(X, weight, 30, 0)
+    assert (np.abs(centres) < 6.0).all(axis=1).all()
+
+
+def test_weights_are_repetitions_and_the_order_of_rows_is_no_matter(
+    rng: np.random.Generator,
+) -> None:
+    X, weight = rng.normal(size=(300, 2)), rng.integers(0, 4, 300)
+    repeated = rng.permutation(X.repeat(weight, axis=0))
+    np.testing.assert_array_equal(
+        kmeans_inducing_points(X, weight.astype(float), 25, 3),
+        kmeans_inducing_points(repeated, np.ones(len(repeated)), 25, 3),
+    )
