@@ -79,7 +79,7 @@ def subsample(
     probability = _inclusion(weight, size)
 
     least = max(1, min(_RARE, size // (2 * max(1, members.shape[1]))))
-    is_rare = np.einsum("n,ng->g", probability, members) < _RARE
+    is_rare = np.einsum("n,ng->g", probability, members) < min(_RARE, size / 2)
     first = np.cumsum(members[:, is_rare], axis=0) <= least
     probability[(members[:, is_rare] & first).any(axis=1)] = 1.0
 
