@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 
 from skgp.core.optimizers import Clipped
 from skgp.core.training import History, Plan, Trainer, constant, one_cycle
-from skgp.estimators._outliers import outlier_warning
+from skgp.estimators._outliers import find_outliers
 from skgp.estimators._stream import ENOUGH, Opening
 from skgp.estimators._trained_estimator import TrainedEstimator, draw_seed
 
@@ -59,8 +59,15 @@ class MinibatchEstimator(TrainedEstimator):
             self._check_unchanged("partial_fit")
         rows = self._condensed(self._training_rows(**arguments, reset=not going_on))
         rng = check_random_state(self.random_state)
-        opening = self._opening.extended(rows) if going_on and self._opening else None
-        opening = opening if going_on else Opening.of(rows)
+        opening = self._opening if going_on else Opening.of(rows)
+        report: list[Warning] = []
+        if going_on and (opening is None or opening.has_scales):
+            outliers = find_outliers(rows, *self._scales())
+            report += outliers.warning("the step leaves them out")
+            if not outliers.are_most:
+                rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
+        if going_on and opening is not None:
+            opening = opening.extended(rows)
         starts = opening is not None and opening.is_due
         if opening is not None and starts:
             start = self._table(opening.rows, None)
@@ -90,7 +97,7 @@ class MinibatchEstimator(TrainedEstimator):
         self.n_samples_seen_ = seen
         self._optimizer_state = trainer.optimizer.state_dict()
         self._opening = self._continued(opening, rng)
-        return [] if starts else outlier_warning(table)
+        return report
 
     def _continued(self, opening: Opening | None, rng: np.random.RandomState) -> Opening | None:
         """What a stream has to remember of its first rows: nothing once its start is settled."""

@@ -1,57 +1,83 @@
 """Rows far outside of those that a model which goes on has seen."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from skgp.estimators._table import Array, Scale, Table
+from skgp.estimators._table import Array, Scale
+from skgp.estimators._validation import Rows
 from skgp.exceptions import OutlierWarning
 
-# Standard deviations. The inputs' bound is wide, because a column that marks a rare event has a
-# small one; it may be drawn closer for targets.
+# Standard deviations. That of inputs is wide, because a column that marks a rare event has a small
+# standard deviation.
 _FAR_INPUT = 1000.0
 _FAR_TARGET = 30.0
 _CHUNK = 65_536  # rows
 _NAMED = 5  # rows in a message
 
 
-def outlier_warning(table: Table) -> list[Warning]:
-    """At most one warning, which names the rows of a table that lie far from those at the start.
+class Outliers(NamedTuple):
+    """Rows of which an input or a target is far from the mean of the rows at the start.
+
+    Attributes
+    ----------
+    rows : array of shape (k,)
+        Their numbers.
+    description : str
+        Which they are and how far, for a person.
+    are_most : bool
+        Whether they are more than half of the rows, and so no outliers but other data.
+    """
+
+    rows: Array
+    description: str
+    are_most: bool
+
+    def warning(self, what_happens: str) -> list[Warning]:
+        """At most one."""
+        if not len(self.rows):
+            return []
+        if self.are_most:
+            what_happens = (
+                "the model keeps the units of its first rows, so fit a new one if these are others"
+            )
+        return [OutlierWarning(f"{self.description} from the mean of the first: {what_happens}")]
+
+
+def find_outliers(rows: Rows, x_scale: Scale, y_scale: Scale) -> Outliers:
+    """Rows beyond 1,000 standard deviations of an input or 30 of a target.
 
     Parameters
     ----------
-    table : Table
-        With the scales of the fitted model.
+    rows : Rows
+    x_scale, y_scale : Scale
+        Of the fitted model. Columns that are not scaled are not judged.
     """
-    far_x = _far_rows(table.X, table.x_scale, _FAR_INPUT)
-    far_y = _far_rows(table.Y, table.y_scale, _FAR_TARGET)
-    parts = [(name, far) for name, far in (("X", far_x), ("y", far_y)) if far]
-    if not parts:
-        return []
-    where = " and ".join(f"{name} of {_names(far)}" for name, far in parts)
-    if max(len(far) for _, far in parts) > len(table) / 2:
-        advice = "the model keeps the units of the first rows: fit it anew if these are others"
-    else:
-        advice = "check these rows; what they can do to the model is bounded"
-    return [OutlierWarning(f"{where}, far outside of what the model has seen: {advice}")]
-
-
-def _far_rows(values: Array, scale: Scale, bound: float) -> dict[int, float]:
-    """Numbers of rows beyond a bound, with their distances in standard deviations."""
-    if not scale.enabled:
-        return {}
-    far: dict[int, float] = {}
-    for start in range(0, len(values), _CHUNK):
-        with np.errstate(over="ignore"):
-            distance = np.fmax.reduce(np.abs(scale.apply(values[start : start + _CHUNK])), axis=1)
+    far = np.zeros(len(rows.X), dtype=bool)
+    parts = []
+    for name, values, scale, bound in (
+        ("X", rows.X, x_scale, _FAR_INPUT),
+        ("y", rows.y.reshape(len(rows.y), -1), y_scale, _FAR_TARGET),
+    ):
+        distance = _distances(values, scale) if scale.enabled else np.zeros(len(values))
         beyond = np.flatnonzero(distance > bound)
-        far.update(zip((start + beyond).tolist(), distance[beyond].tolist(), strict=True))
-    return far
+        if len(beyond):
+            parts.append(f"{name} in row(s) {_listed(beyond)} is {distance.max():.2g}")
+        far[beyond] = True
+    description = " and ".join(parts) + " standard deviations"
+    return Outliers(np.flatnonzero(far), description, bool(far.mean() > 0.5))
 
 
-def _names(far: dict[int, float]) -> str:
-    rows = list(far)
+def _distances(values: Array, scale: Scale) -> Array:
+    """Of each row the largest distance of an entry from the mean, in standard deviations."""
+    distance = np.empty(len(values))
+    for start in range(0, len(values), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        with np.errstate(over="ignore"):
+            distance[rows] = np.fmax.reduce(np.abs(scale.apply(values[rows])), axis=1)
+    return np.nan_to_num(distance)
+
+
+def _listed(rows: Array) -> str:
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    largest = max(far.values())
-    return (
-        f"row(s) {', '.join(map(str, rows[:_NAMED]))}{more} lies up to {largest:.2g} standard "
-        "deviations from the mean"
-    )
+    return ", ".join(map(str, rows[:_NAMED])) + more

@@ -8,6 +8,7 @@ import numpy as np
 from skgp.estimators._validation import Array, Rows
 
 ENOUGH: Final = 1000  # distinct rows that settle the start of a model with no more inducing inputs
+_FOR_SCALES: Final = 50  # rows whose standard deviations are right to some ten per cent
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Opening:
     def extended(self, rows: Rows) -> "Opening":
         """With further rows."""
         return Opening(_merged(self.rows, rows), self.n_started, self.varied)
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether the model has started from enough rows to say what an outlier is."""
+        return self.n_started >= _FOR_SCALES and bool(self.varied.all())
 
     @property
     def is_due(self) -> bool:

@@ -20,7 +20,7 @@ from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training import Candidate, History, Plan, train
 from skgp.estimators._model import Model
-from skgp.estimators._outliers import outlier_warning
+from skgp.estimators._outliers import find_outliers
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import (
     Array,
@@ -176,7 +176,9 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         if going_on:
             self._check_unchanged("warm_start=True")
         table = self._table(rows, self._scales() if going_on else None)
-        report = outlier_warning(table) if going_on else []
+        report: list[Warning] = []
+        if going_on:
+            report += find_outliers(rows, *self._scales()).warning("check them")
         models = self._models(table, rng)
         plan = self._plan(len(table))
         root = self._init_callback_context(max_subtasks=plan.max_iter)
@@ -297,15 +299,14 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         """One initial model per restart, or the last fit's if it goes on."""
         if self._continues():
             return [self._copy_of_model(table.like)]
+        seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
         weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
-        groups = self._groups(table.Y)
-        keys = table.keys
-        rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, draw_seed(rng))
+        groups, keys = self._groups(table.Y), table.keys
+        rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, seeds[0])
         x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
         Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
         weights = torch.from_numpy(weight)
         parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
-        seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
         centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
         models = [
             self._build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
