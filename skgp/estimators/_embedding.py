@@ -22,6 +22,7 @@ from skgp.core.likelihoods import Targets
 from skgp.core.local import Local
 from skgp.core.objectives import Batch, loss
 from skgp.distributions import NormalMixture
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import EmbeddingModel, GPModel, Model, StackModel
 from skgp.estimators._neural_estimator import NeuralEstimator
 from skgp.estimators._readout_estimator import ReadoutEstimator
@@ -130,7 +131,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         array of shape (n, n_components)
             The means of `transform_dist`.
         """
-        return self._inputs(X)[1].mean.cpu().numpy()
+        return self._snapshot()._inputs(X)[1].mean.cpu().numpy()
 
     def transform_dist(self, X: Any) -> NormalMixture:
         """Posterior of the latent inputs of rows: a normal with independent entries.
@@ -149,7 +150,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NormalMixture with n rows
             One component, of n_components outputs.
         """
-        return _normal(self._inputs(X)[1])
+        return _normal(self._snapshot()._inputs(X)[1])
 
     def score_samples(self, X: Any) -> Array:
         """Estimate of the log density of rows, in nats and in the units of X.
@@ -168,15 +169,15 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         -------
         array of shape (n,)
         """
-        Y, local = self._inputs(X)
-        model = self._fitted_model()
-        inversion = model.inversion(self._objective())
-        size = max(1, _CELLS // (self.n_importance * len(model.log_weights)))
-        parts = [
-            inversion.log_density(local_of_chunk, targets, self.n_importance).cpu().numpy()
-            for local_of_chunk, targets in self._chunks(Y, local, size)
-        ]
-        return np.concatenate(parts) - ~np.isnan(Y) @ np.log(model.y_scale.unit)
+        fitted = self._snapshot()
+        Y, local = fitted._inputs(X)
+        inversion = fitted.model_.inversion(fitted._objective())
+        size = max(1, _CELLS // (fitted.n_importance * len(fitted.model_.log_weights)))
+        densities = -(~np.isnan(Y) @ np.log(fitted.model_.y_scale.unit))
+        for rows, local_of_chunk, targets in fitted._parts(Y, local, size):
+            log_density = inversion.log_density(local_of_chunk, targets, fitted.n_importance)
+            densities[rows] += log_density.cpu().numpy()
+        return densities
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`.
@@ -203,7 +204,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NormalMixture with m rows
             Joint over the columns of the table, in their units.
         """
-        return self._distribution(Z, self._fitted_model().predictor())
+        chunks = self._snapshot()._predictive(Z)
+        return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
     def inverse_transform(self, Z: Any) -> Array:
         """Mean of `predict_dist`.
@@ -216,7 +218,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         -------
         array of shape (m, P)
         """
-        return self.predict_dist(Z).mean()
+        (mean,) = self._snapshot()._predictive(Z).gather(lambda dist: (dist.mean(),))
+        return mean
 
     # --------------------------------------------------- fitted attributes
 
@@ -250,6 +253,9 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     def _fitted_model(self) -> EmbeddingModel:
         super()._fitted_model()
         return self.model_
+
+    def _predictive(self, Z: Any) -> Chunks[NormalMixture]:
+        return self._distributions(Z, self._fitted_model().predictor())
 
     def _training_posterior(self) -> Local:
         local = self._fitted_model().inputs.posterior.of_rows(slice(None))
@@ -341,23 +347,24 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         return Y, local
 
     def _find(self, Y: Array, start: Local) -> Local:
-        """Posteriors of rows (n, P) that start at others."""
+        """Posteriors of rows (n, P) that start at others, in the place of where they start."""
         model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()
         inversion = model.inversion(self._objective())
         size = max(1, min(_ROWS, _CELLS // (N_COMPARED * self.n_samples)))
-        parts = [
-            inversion.posterior(start_of_chunk, targets)
-            for start_of_chunk, targets in self._chunks(Y, start, size)
-        ]
-        return Local(*(torch.cat(moments) for moments in zip(*parts, strict=True)))
+        for rows, start_of_chunk, targets in self._parts(Y, start, size):
+            found = inversion.posterior(start_of_chunk, targets)
+            for moment, of_chunk in zip(start, found, strict=True):
+                moment[rows] = of_chunk
+        return start
 
-    def _chunks(self, Y: Array, local: Local, size: int) -> Iterator[tuple[Local, Targets]]:
-        """Moments and scaled rows, some at a time."""
+    def _parts(self, Y: Array, local: Local, size: int) -> Iterator[tuple[slice, Local, Targets]]:
+        """Rows, moments and scaled targets, some at a time."""
         model = self._fitted_model()
         for first in range(0, len(Y), size):
             rows = slice(first, first + size)
             y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
-            yield Local(*(m[rows] for m in local)), Targets(y.nan_to_num(), (~y.isnan()).to(y))
+            targets = Targets(y.nan_to_num(), (~y.isnan()).to(y))
+            yield rows, Local(*(moment[rows] for moment in local)), targets
 
 
 class NeuralEmbedding(NeuralEstimator, Embedding):

@@ -7,6 +7,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 
 from skgp.core.subsample import BoolArray
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._distribution_classifier import DistributionClassifier
 from skgp.estimators._model import ClassModel
 from skgp.estimators._supervised_estimator import SupervisedEstimator
@@ -67,21 +68,6 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         held_out = X_val, y_val, sample_weight_val
         return self._become(lambda working: working._fit(X, y, sample_weight, *held_out))
 
-    def predict_log_proba(self, X: Any) -> Array:
-        """Log probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        array of shape (n, C)
-            Columns in the order of `classes_`; finite where the probability rounds to zero.
-        """
-        log_probabilities = self._fitted_model().log_probabilities()
-        return self._concatenated(X, log_probabilities)
-
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions, before the link.
 
@@ -94,9 +80,11 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         mean, variance : arrays of shape (n,), or (n, C) if there is a function for each class
             Without a unit. Of a deep model they are those of a mixture over its nodes.
         """
-        moments = self._concatenated(X, self._fitted_model().latent_moments(), axis=1)
-        mean, variance = moments if self._output_shape else moments[..., 0]
-        return mean, variance
+        fitted = self._snapshot()
+        latent_moments = fitted.model_.latent_moments()
+        chunks = fitted._in_chunks(X, lambda x: latent_moments(x).cpu().numpy())
+        mean, variance = chunks.gather(tuple)
+        return (mean, variance) if fitted._output_shape else (mean[:, 0], variance[:, 0])
 
     # ------------------------------------------------------------- helpers
 
@@ -104,9 +92,9 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         super()._fitted_model()
         return self.model_
 
-    def _concatenated(self, X: Any, function: Any, axis: int = 0) -> Array:
-        parts = self._in_chunks(X, lambda x: function(x).cpu().numpy())
-        return np.concatenate(parts, axis=axis)
+    def _log_probabilities(self, X: Any) -> Chunks[Array]:
+        log_probabilities = self._fitted_model().log_probabilities()
+        return self._in_chunks(X, lambda x: log_probabilities(x).cpu().numpy())
 
     def _training_rows(
         self,

@@ -7,7 +7,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 import torch
@@ -17,8 +17,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
 
 from skgp.core.inducing import kmeans_inducing_points
+from skgp.core.processes import guard_against_fork
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training import Candidate, History, Plan, train
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import Model
 from skgp.estimators._outliers import find_outliers
 from skgp.estimators._setup import Centres, Setup
@@ -32,6 +34,8 @@ from skgp.estimators._table import (
 )
 from skgp.estimators._validation import Rows
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
+
+Part = TypeVar("Part")
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS = 2**17  # rows times components: a cell of a deep model takes up to some 5 kB
@@ -348,21 +352,37 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         for name, value in attributes.items():
             setattr(self, name, value)
 
+    # ------------------------------------------------------------- predict
+
+    def _snapshot(self) -> Self:
+        """The estimator as it is now: what a prediction reads from its first line to its last.
+
+        A fit that ends meanwhile, in another thread, gives new attributes to the estimator and
+        leaves this shallow copy of it alone.
+        """
+        guard_against_fork()
+        fitted = copy.copy(self)
+        check_is_fitted(fitted)
+        return fitted
+
     def _prediction_inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
         return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
-    @torch.no_grad()
-    def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Any]) -> list[Any]:
+    def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:
         """What a function of scaled inputs in float64 returns for one chunk after another."""
         model = self._fitted_model()
         X = self._prediction_inputs(X)
-        like, parts = model.log_weights, []
+        like = model.log_weights
         size = _chunk_rows(like)
-        for start in range(0, len(X), size):
-            x = scale_inputs(X[start : start + size], model.x_scale)
-            parts.append(function(torch.from_numpy(x).to(like)))
-        return parts
+
+        @torch.no_grad()
+        def parts() -> Iterator[Part]:
+            for start in range(0, len(X), size):
+                x = scale_inputs(X[start : start + size], model.x_scale)
+                yield function(torch.from_numpy(x).to(like))
+
+        return Chunks(len(X), parts())
 
 
 def _chunk_rows(log_weights: torch.Tensor) -> int:

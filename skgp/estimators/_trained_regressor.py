@@ -3,6 +3,7 @@
 from typing import Any, ClassVar, Self
 
 from skgp.distributions import NormalMixture
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._distribution_regressor import DistributionRegressor
 from skgp.estimators._gaussian_estimator import GaussianEstimator
 from skgp.estimators._supervised_estimator import SupervisedEstimator
@@ -64,18 +65,8 @@ class TrainedRegressor(SupervisedEstimator, GaussianEstimator, DistributionRegre
 
     # -------------------------------------------------------------- predict
 
-    def predict_dist(self, X: Any) -> NormalMixture:
-        """Predictive distribution of y, in its units, noise included.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        NormalMixture with n rows
-        """
-        return self._distribution(X, self._fitted_model().predictor())
+    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+        return self._distributions(X, self._fitted_model().predictor())
 
     # ------------------------------------------------------------- helpers
 
