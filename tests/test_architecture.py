@@ -25,6 +25,7 @@ LEVELS = (
         "skgp.core.linalg",
         "skgp.core.bivariate",
         "skgp.core.conjugate_gradients",
+        "skgp.core.gradients",
         "skgp.core.memory",
         "skgp.core.normal_rule",
         "skgp.core.rows",

@@ -1,5 +1,6 @@
 """Networks of the inputs: features that a kernel sees, and dense tanh networks."""
 
+import copy
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -35,8 +36,13 @@ def dense_network(n_features: int, sizes: Sequence[int]) -> nn.Sequential:
     widths = [n_features, *hidden]
     layers: list[nn.Module] = []
     for n_in, width in pairwise(widths):
-        layers += [nn.Linear(n_in, width), nn.BatchNorm1d(width), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], n_out), nn.BatchNorm1d(n_out, affine=False))
+        layers += [_linear(n_in, width), nn.BatchNorm1d(width, dtype=torch.float32), nn.ReLU()]
+    norm = nn.BatchNorm1d(n_out, affine=False, dtype=torch.float32)
+    return nn.Sequential(*layers, _linear(widths[-1], n_out), norm)
+
+
+def _linear(n_in: int, n_out: int) -> nn.Linear:
+    return nn.Linear(n_in, n_out, dtype=torch.float32)
 
 
 def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
@@ -57,7 +63,7 @@ def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequent
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(sizes):
         # Not initialised by torch, which would draw from the global generator.
-        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+        layer = nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
         nn.init.xavier_uniform_(layer.weight, generator=generator)
         nn.init.zeros_(layer.bias)
         layers += [layer, nn.Tanh()]
@@ -118,7 +124,7 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
         if extractor == "dkl":
             return dense_network(n_features, DKL_SIZES)
         if callable(extractor):
-            module = extractor(n_features)
+            module = copy.deepcopy(extractor(n_features))  # the user may return the same again
             if not isinstance(module, nn.Module):
                 raise TypeError(
                     "feature_extractor must return a torch.nn.Module when it is called with the "

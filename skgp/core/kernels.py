@@ -214,8 +214,9 @@ class Stationary(Kernel):
         super().__init__()
         self.name = name
         shape = n_gps, n_lengthscales
-        self.log_lengthscale = nn.Parameter(torch.full(shape, math.log(lengthscale)))
-        self.log_variance = nn.Parameter(torch.zeros(n_gps))
+        start = torch.full(shape, math.log(lengthscale), dtype=torch.float32)
+        self.log_lengthscale = nn.Parameter(start)
+        self.log_variance = nn.Parameter(start.new_zeros(n_gps))
 
     @property
     def variance(self) -> Tensor:
@@ -263,7 +264,9 @@ class GPyTorchKernel(Kernel):
     def variance(self) -> Tensor:
         parameter = next(self.parameters(), None)
         n_gps = len(self.kernels)
-        return torch.ones(n_gps) if parameter is None else parameter.new_ones(n_gps)
+        if parameter is None:
+            return torch.ones(n_gps, dtype=torch.float32)
+        return parameter.new_ones(n_gps)
 
     @property
     def lengthscale(self) -> Tensor:
@@ -296,7 +299,7 @@ def _find_lengthscale(kernel: nn.Module) -> Tensor:
         if isinstance(module, gpytorch.kernels.Kernel) and module.has_lengthscale:
             lengthscale: Tensor = module.lengthscale
             return lengthscale.flatten()
-    return torch.full((1,), math.nan)
+    return torch.full((1,), math.nan, dtype=torch.float32)
 
 
 def make_kernel(

@@ -84,9 +84,9 @@ class DeepEstimator(StackEstimator):
         features = h_kernel.squeeze(0)
         kernel = self._make_kernel(setup, features, self.width, number)
         Z = setup.centres(features, self.n_inducing)
-        mu = torch.zeros(self.width, len(Z))
+        mu = torch.zeros(self.width, len(Z), dtype=torch.float32)
         if self.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
-            mu = torch.randn(mu.shape, generator=torch.Generator().manual_seed(setup.seed))
+            mu.normal_(generator=torch.Generator().manual_seed(setup.seed))
         layer = self._sparse_layer(kernel, Z, mu, self._hidden_var).double()
         if self.hidden_mean != "concatenate":
             # Of both sources it starts with the layer below, which comes first.

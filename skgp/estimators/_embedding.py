@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from skgp.core.gradients import recorded_gradients
 from skgp.core.initialisation import principal_scores
 from skgp.core.kernels import Kernel, make_kernel
 from skgp.core.latent_inputs import N_COMPARED, LatentInputs
@@ -77,6 +78,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     # ------------------------------------------------------------------ fit
 
     @with_callbacks
+    @recorded_gradients()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model and the posterior of each row's latent inputs.
 
@@ -335,6 +337,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
             moment[new] = of_new
         return Y, local
 
+    @recorded_gradients()
     def _find(self, Y: Array, start: Local) -> Local:
         """Posteriors of rows (n, P) that start at others."""
         model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()

@@ -304,13 +304,14 @@ class IWDGPRegressor(SparseRegressor):
         directions = principal_directions(x, setup.weight)[:, : self.width].mT
         covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
         projection = torch.block_diag(directions, covariates)
-        mu = torch.zeros(len(projection), len(Z))
+        mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
         posterior = make_posterior(self.covariance, mu, _HIDDEN_VAR)
         return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         Z = self._inducing_inputs(setup, features, len(self._parts()))
-        return self._sparse_layer(kernel, Z, torch.zeros(n_gps, len(Z)), INITIAL_VAR)
+        mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
+        return self._sparse_layer(kernel, Z, mu, INITIAL_VAR)
 
     def _inducing_inputs(self, setup: Setup, h: Tensor, number: int) -> Tensor:
         """Centres of the observed columns of h (n, F), with covariates drawn from their prior.
@@ -331,7 +332,8 @@ class IWDGPRegressor(SparseRegressor):
             skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
             unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
             return Amortized(torch.cat([skip, unseen], -1), generator)
-        return Free(torch.randn(setup.n_rows, self.latent_dim, generator=generator))
+        shape = setup.n_rows, self.latent_dim
+        return Free(torch.randn(shape, generator=generator, dtype=torch.float32))
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
         try:
