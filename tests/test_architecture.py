@@ -20,7 +20,7 @@ MAX_LINES = 500
 # Each row may import the rows above it. A unit (one entry) may import itself, so an entry may be a
 # package; two entries of one row never import each other.
 LEVELS = (
-    ("skgp.exceptions",),
+    ("skgp.exceptions", "skgp._version"),
     (
         "skgp.core.linalg",
         "skgp.core.bivariate",

@@ -17,7 +17,6 @@ from skgp.core.nodes import NodeRule
 from skgp.core.stack import FEEDFORWARD, Connection, GPStack
 from skgp.estimators._setup import Setup
 from skgp.estimators._stack_estimator import Hidden, StackEstimator
-from skgp.estimators._table import Array
 
 # What a hidden layer sees that has another one below it (deep sigma point paper, appendix A.4).
 TOPOLOGIES: Final[dict[str, Connection]] = {
@@ -129,7 +128,3 @@ class DeepEstimator(StackEstimator):
                 f"topology={self.topology!r} says what linear means see, and "
                 "hidden_mean='concatenate' has none: use topology='feedforward'"
             )
-
-    def _squeeze(self, values: Array) -> Array:
-        separate = self.n_layers > 1 and not self._shares_kernel()
-        return values if separate else super()._squeeze(values)

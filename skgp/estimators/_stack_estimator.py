@@ -24,7 +24,6 @@ from skgp.estimators._gp_estimator import INITIAL_NOISE, InducingEstimator, each
 from skgp.estimators._minibatch import MinibatchEstimator
 from skgp.estimators._model import StackModel
 from skgp.estimators._setup import Setup
-from skgp.estimators._table import Array
 
 INITIAL_VAR = 0.1  # of q(v)
 
@@ -136,9 +135,6 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
             Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu), dtype=torch.float32)
             return SharedGP(kernel, Z, posterior, mean, self.jitter)
         return SparseGP(kernel, each_gp(kernel, Z), posterior, self.jitter)
-
-    def _squeeze(self, values: Array) -> Array:
-        return values[0] if self._shares_kernel() else super()._squeeze(values)
 
     def _covariance(self) -> Covariance:
         """Parametrisation of q(u)."""

@@ -14,14 +14,15 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.training import Candidate, History, Plan, train
+from skgp.estimators._cache import Cached
 from skgp.estimators._model import Model
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
-from skgp.estimators._validation import Rows
+from skgp.estimators._validation import Rows, unmasked
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
@@ -205,7 +206,7 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         X, y, weight = rows
         Y = y.reshape(len(y), -1)
         if scales is None:
-            scale = check_memory(self.memory).cache(make_scale)
+            scale = Cached(make_scale, self.memory, Scale)
             enabled = self._scales_inputs(), self._scales_targets()
             scales = scale(X, weight, enabled[0]), scale(Y, weight, enabled[1])
         return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
@@ -222,7 +223,9 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
         weight_of_rows = torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows])
         seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
-        centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
+        # Scales have told, if the cache cannot be used.
+        kmeans = Cached(kmeans_inducing_points, self.memory, np.ndarray, quiet=True)
+        centres = Centres(kmeans, seeds[0])
         models = [
             self._build(
                 Setup(x, Y, weight_of_rows, table.n_data, len(table), centres, restart, seed)
@@ -266,6 +269,7 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _prediction_inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
+        X = unmasked(X, "X")
         return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     @torch.no_grad()

@@ -1,7 +1,8 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
 import math
-from numbers import Integral
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,7 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
+    y = unmasked(y, name, fill=np.ndim(y) == 2)
     y = check_array(
         y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
     )
@@ -137,7 +139,7 @@ def check_labels(
         Naming the argument.
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -145,7 +147,7 @@ def check_labels(
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
-    given = X
+    given = X = unmasked(X, f"X{suffix}")
     X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
     validate_data(estimator, given, y, reset=reset, skip_check_array=True)
     checked: Array = X
@@ -157,6 +159,7 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
     rows = Rows(X, y, None)
     if sample_weight is None:
         return rows
+    sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
     try:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
@@ -164,6 +167,34 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
         raise ValueError(message) from error
     rows = Rows(X, y, weight)
     return rows if weight.all() else rows.take(weight > 0.0)
+
+
+def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
+    """The values of a masked array without their mask, which NumPy drops silently; others as given.
+
+    Parameters
+    ----------
+    values : object
+    name : str
+        Of the argument.
+    fill : bool, default=False
+        Whether entries may be missing: masked ones become NaN.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked that may not be missing.
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    if fill:
+        return values.astype(np.float64).filled(np.nan)
+    raise ValueError(
+        f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
+        "be missing here: fill them or drop their rows"
+    )
 
 
 def check_observed(y: Array, name: str = "y") -> None:
@@ -183,6 +214,27 @@ def check_observed(y: Array, name: str = "y") -> None:
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
         raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
+
+
+def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
+    """Refuse weights of classes that no row can have.
+
+    Parameters
+    ----------
+    class_weight : mapping
+        From labels to weights.
+
+    Raises
+    ------
+    ValueError
+        Naming the class.
+    """
+    for label, weight in class_weight.items():
+        if not isinstance(weight, Real) or not 0.0 < float(weight) < math.inf:
+            raise ValueError(
+                f"class_weight of class {label!r} must be a positive finite number, got "
+                f"{weight!r}: to do without a class, drop its rows"
+            )
 
 
 def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:

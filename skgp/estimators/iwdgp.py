@@ -27,7 +27,7 @@ from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import SparseRegressor
 from skgp.estimators._stack_estimator import INITIAL_VAR, Hidden
-from skgp.estimators._table import Array, Table
+from skgp.estimators._table import Table
 
 _DENSITY_SAMPLES: Final = 2000
 _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
@@ -382,7 +382,3 @@ class IWDGPRegressor(SparseRegressor):
                 "covariates) by hyphens and end in 'GP', as 'LV-GP-GP' does"
             )
         layer_kernels(self.kernel, parts.count("GP"))  # for its errors
-
-    def _squeeze(self, values: Array) -> Array:
-        # A hidden layer has one kernel and one set of inducing inputs for all its functions.
-        return values[0] if self._parts().count("GP") > 1 else super()._squeeze(values)
