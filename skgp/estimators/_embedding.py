@@ -23,6 +23,7 @@ from skgp.core.likelihoods import Targets
 from skgp.core.local import Local
 from skgp.core.objectives import Batch, loss
 from skgp.distributions import NormalMixture
+from skgp.estimators._fitting import fits
 from skgp.estimators._model import EmbeddingModel, GPModel, Model, StackModel
 from skgp.estimators._neural_estimator import NeuralEstimator
 from skgp.estimators._readout_estimator import ReadoutEstimator
@@ -78,7 +79,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     # ------------------------------------------------------------------ fit
 
     @with_callbacks
-    @recorded_gradients()
+    @fits
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model and the posterior of each row's latent inputs.
 

@@ -35,7 +35,7 @@ class GPEstimator(TrainedEstimator):
         "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
         "feature_extractor": [None, StrOptions({"dkl", "deep-kernel"}), "array-like", callable],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "jitter": [Interval(Real, 0, None, closed="neither")],
+        "jitter": [Interval(Real, 0, 1, closed="right")],
     }
 
     # --------------------------------------------------- fitted attributes

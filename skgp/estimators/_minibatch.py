@@ -11,8 +11,8 @@ import torch
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils._param_validation import Interval
 
-from skgp.core.gradients import recorded_gradients
 from skgp.core.training import History, Plan, Trainer, constant, one_cycle
+from skgp.estimators._fitting import fits
 from skgp.estimators._trained_estimator import TrainedEstimator, draw_seed
 from skgp.estimators._validation import Rows
 
@@ -37,7 +37,7 @@ class MinibatchEstimator(TrainedEstimator):
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
     }
 
-    @recorded_gradients()
+    @fits
     def _fit_chunk(self, read: Callable[..., Rows], n_total: float | None) -> Self:
         """Validate the arguments of `partial_fit` and train one epoch.
 

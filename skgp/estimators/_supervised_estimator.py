@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skgp.core.gradients import recorded_gradients
+from skgp.estimators._fitting import fits
 from skgp.estimators._trained_estimator import TrainedEstimator
 from skgp.estimators._validation import Rows, split_rows
 
@@ -26,7 +26,7 @@ class SupervisedEstimator(TrainedEstimator):
         """Rows that give the same model: all of them by default."""
         return rows
 
-    @recorded_gradients()
+    @fits
     def _fit(
         self,
         X: Any,

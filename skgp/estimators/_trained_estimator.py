@@ -18,11 +18,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.training import Candidate, History, Plan, train
+from skgp.estimators._affordable import check_affordable
 from skgp.estimators._cache import Cached
 from skgp.estimators._model import Model
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
-from skgp.estimators._validation import Rows, unmasked
+from skgp.estimators._validation import Rows, check_no_booleans, unmasked
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
@@ -166,6 +167,12 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ------------------------------------------------------------- helpers
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        parameters = self.get_params(deep=False)
+        check_no_booleans(type(self).__name__, parameters, self._parameter_constraints)
+        check_affordable(parameters, self._like(1).device)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -189,11 +196,13 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         return model
 
     def _like(self, n: int) -> torch.Tensor:
-        """An empty tensor of the dtype and on the device that training on n rows uses."""
+        """A scalar of the dtype and on the device that training on n rows uses."""
         dtype = self._auto_dtype(n) if self.dtype == "auto" else self.dtype
         try:
-            return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
-        except (RuntimeError, AssertionError) as error:
+            like = torch.zeros((), dtype=getattr(torch, dtype), device=self.device)
+            like.item()  # there are devices without numbers
+            return like
+        except (RuntimeError, AssertionError, ImportError, TypeError) as error:
             raise ValueError(f"device={self.device!r} is not available here: {error}") from error
 
     def _scales(self) -> tuple[Scale, Scale]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils._param_validation import Interval, InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -190,7 +191,7 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
     if not np.ma.is_masked(values):
         return values.data
     if fill:
-        return values.astype(np.float64).filled(np.nan)
+        return np.ma.filled(values.astype(np.float64), np.nan)
     raise ValueError(
         f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
         "be missing here: fill them or drop their rows"
@@ -325,6 +326,33 @@ def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> t
     return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)
 
 
+def check_no_booleans(
+    estimator: str, parameters: Mapping[str, Any], constraints: Mapping[str, list[Any]]
+) -> None:
+    """Refuse True and False where a number is meant, of which Python takes them to be.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the class.
+    parameters : mapping
+        From names of constructor parameters to their values.
+    constraints : mapping
+        From names to what scikit-learn says of them.
+
+    Raises
+    ------
+    InvalidParameterError
+        A ValueError and a TypeError that names the parameter.
+    """
+    for name, value in parameters.items():
+        numeric = any(isinstance(kind, Interval) for kind in constraints[name])
+        if isinstance(value, bool) and numeric and "boolean" not in constraints[name]:
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {estimator} must be a number. Got {value!r} instead."
+            )
+
+
 def check_sizes(name: str, sizes: Any) -> list[int]:
     """Widths of the layers of a network as a list of positive integers.
 
@@ -344,9 +372,13 @@ def check_sizes(name: str, sizes: Any) -> list[int]:
         Naming the parameter.
     """
     sizes = list(sizes)
-    if not sizes or not all(isinstance(s, Integral) and int(s) > 0 for s in sizes):
+    if not sizes or not all(_is_size(s) for s in sizes):
         raise ValueError(
             f"{name} as a list must hold the widths of the layers, at least one and all positive "
             f"integers, got {sizes}"
         )
     return [int(s) for s in sizes]
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

@@ -98,8 +98,8 @@ def test_another_system_counts_whole(tmp_path):
 def test_model_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device: 2**30)
     message = (
-        r"over 10000 rows needs about 6\.0 GiB, and there are 1\.0 GiB left: use a sparse estimator "
-        r"\(SVGPRegressor or PPGPRRegressor\), or fit at most 4096 rows"
+        r"over 10000 rows needs about 6\.0 GiB, and there are 1\.0 GiB left: use a sparse "
+        r"estimator \(SVGPRegressor or PPGPRRegressor\), or fit at most 4096 rows"
     )
     with pytest.raises(MemoryError, match=message):
         check_memory(10_000, 1, 8, False, CPU)
