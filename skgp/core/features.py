@@ -209,7 +209,7 @@ def start_features(features: nn.Module, x: Tensor) -> Tensor:
         result = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
         raise ValueError(
             f"feature_extractor turns inputs of shape {tuple(x.shape)} into {result}: it must "
-            "return a matrix with one row for each input row"
+            "return a matrix with columns and with one row for each input row"
         )
     if h.dtype != x.dtype:
         raise ValueError(

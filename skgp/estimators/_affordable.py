@@ -29,7 +29,12 @@ _LEAST_BYTES: Final = {
 _NETWORKS: Final = ("feature_extractor", "hidden_layer_sizes")  # as widths of layers
 _WEIGHT_BYTES: Final = 24  # of a weight, its gradient, its moments and two copies to go back to
 _ALSO: Final = ("batch_size", "n_inducing", "n_inducing_mean")  # costly, but no more than the rows
-_FAILURES: Final = ("allocate memory", "not enough memory", "Storage size calculation overflowed")
+_FAILURES: Final = (
+    "allocate memory",
+    "out of memory",
+    "not enough memory",
+    "Storage size calculation overflowed",
+)
 
 
 def check_affordable(parameters: Mapping[str, Any], device: torch.device) -> None:

@@ -1,6 +1,7 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
 import math
+import sys
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -90,7 +91,7 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
-    y = unmasked(y, name, fill=np.ndim(y) == 2)
+    y = unmasked(y, name, fill=True)
     y = check_array(
         y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
     )
@@ -179,7 +180,7 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
     name : str
         Of the argument.
     fill : bool, default=False
-        Whether entries may be missing: masked ones become NaN.
+        Whether entries of a matrix may be missing: masked ones become NaN.
 
     Raises
     ------
@@ -190,7 +191,7 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
         return values
     if not np.ma.is_masked(values):
         return values.data
-    if fill:
+    if fill and values.ndim == 2:
         return np.ma.filled(values.astype(np.float64), np.nan)
     raise ValueError(
         f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
@@ -231,7 +232,7 @@ def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
         Naming the class.
     """
     for label, weight in class_weight.items():
-        if not isinstance(weight, Real) or not 0.0 < float(weight) < math.inf:
+        if not isinstance(weight, Real) or not 0.0 < weight <= sys.float_info.max:
             raise ValueError(
                 f"class_weight of class {label!r} must be a positive finite number, got "
                 f"{weight!r}: to do without a class, drop its rows"
