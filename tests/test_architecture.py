@@ -20,11 +20,12 @@ MAX_LINES = 500
 # Each row may import the rows above it. A unit (one entry) may import itself, so an entry may be a
 # package; two entries of one row never import each other.
 LEVELS = (
-    ("skgp.exceptions",),
+    ("skgp.exceptions", "skgp._version"),
     (
         "skgp.core.linalg",
         "skgp.core.bivariate",
         "skgp.core.conjugate_gradients",
+        "skgp.core.gradients",
         "skgp.core.memory",
         "skgp.core.normal_rule",
         "skgp.core.processes",

@@ -85,7 +85,8 @@ def start_hyperparameters(
     """
     # Few distinct rows come sorted, so the subset has to be spread over all of them.
     n_inducing = layer.Z.shape[-2]
-    subset = torch.linspace(0, n_inducing - 1, min(n_inducing, _BOUND_INDUCING)).long()
+    n_subset = min(n_inducing, _BOUND_INDUCING)
+    subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*layer.kernel.parameters(), log_noise]

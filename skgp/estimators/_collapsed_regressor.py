@@ -97,7 +97,7 @@ class CollapsedRegressor(GPRegressor):
         features, h = self._features(setup)
         kernel = make_kernel(self.kernel, n_outputs, h.shape[1], setup.lengthscale(h))
         Z = each_gp(kernel, setup.centres(h, n_inducing))
-        posterior = FullPosterior(torch.zeros(Z.shape[:2]), 1.0)
+        posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
         layer = SparseGP(kernel, Z, posterior, jitter).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
         few, weight = setup.few()

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from skgp.core.gradients import recorded_gradients
 from skgp.core.initialisation import principal_scores
 from skgp.core.kernels import Kernel, make_kernel
 from skgp.core.latent_inputs import N_COMPARED, LatentInputs
@@ -29,7 +30,7 @@ from skgp.estimators._readout_estimator import ReadoutEstimator
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array, Scale, Table
 from skgp.estimators._trained_estimator import draw_seed
-from skgp.estimators._validation import Rows, check_magnitude, check_observed
+from skgp.estimators._validation import Rows, check_magnitude, check_observed, unmasked
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
 _ROWS: Final = 1024  # whose inputs are looked for at a time, at most
@@ -273,13 +274,14 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     def _table_rows(self, X: Any, *, reset: bool) -> Array:
         # A copy, because the training rows are kept.
         finite: Any = "allow-nan"
+        X = unmasked(X, "X", fill=True)
         checked = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True
         )
         return np.asarray(checked)
 
     def _prediction_inputs(self, X: Any) -> Array:
-        Z = np.asarray(check_array(X, dtype=np.float64, input_name="Z"))
+        Z = np.asarray(check_array(unmasked(X, "Z"), dtype=np.float64, input_name="Z"))
         n_inputs = self._n_features_out
         if Z.shape[1] != n_inputs:
             raise ValueError(
@@ -346,6 +348,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
             moment[new] = of_new
         return Y, local
 
+    @recorded_gradients()
     def _find(self, Y: Array, start: Local) -> Local:
         """Posteriors of rows (n, P) that start at others, in the place of where they start."""
         model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()

@@ -25,7 +25,7 @@ class GaussianEstimator(TrainedEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **TrainedEstimator._parameter_constraints,
-        "noise_floor": [Interval(Real, 0, None, closed="neither")],
+        "noise_floor": [Interval(Real, 0, 1e30, closed="right")],  # in the range of float32
     }
 
     # --------------------------------------------------- fitted attributes

@@ -103,4 +103,5 @@ class Setup:
         if self.restart == 0:
             return lengthscale
         generator = torch.Generator().manual_seed(self.seed)
-        return lengthscale * math.exp(_RESTART_SPREAD * float(torch.randn((), generator=generator)))
+        deviation = float(torch.randn((), generator=generator, dtype=torch.float32))
+        return lengthscale * math.exp(_RESTART_SPREAD * deviation)

@@ -12,7 +12,12 @@ from skgp.estimators._distribution_classifier import DistributionClassifier
 from skgp.estimators._model import ClassModel
 from skgp.estimators._supervised_estimator import SupervisedEstimator
 from skgp.estimators._table import Array
-from skgp.estimators._validation import Rows, check_labels, split_by_class
+from skgp.estimators._validation import (
+    Rows,
+    check_class_weight,
+    check_labels,
+    split_by_class,
+)
 
 
 class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
@@ -87,6 +92,11 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         return (mean, variance) if fitted._output_shape else (mean[:, 0], variance[:, 0])
 
     # ------------------------------------------------------------- helpers
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if isinstance(self.class_weight, dict):
+            check_class_weight(self.class_weight)
 
     def _fitted_model(self) -> ClassModel:
         super()._fitted_model()

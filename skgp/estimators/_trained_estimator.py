@@ -14,12 +14,15 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skgp.core.gradients import recorded_gradients
 from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.processes import guard_against_fork
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training import Candidate, History, Plan, train
+from skgp.estimators._affordable import check_affordable, named_allocations
+from skgp.estimators._cache import Cached
 from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import Model
 from skgp.estimators._outliers import find_outliers
@@ -32,7 +35,7 @@ from skgp.estimators._table import (
     make_scale,
     scale_inputs,
 )
-from skgp.estimators._validation import Rows
+from skgp.estimators._validation import Rows, check_no_booleans, unmasked
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
 Part = TypeVar("Part")
@@ -157,8 +160,10 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         meantime sees half of two fits. `fit` returns warnings, which are given when the model
         is safe, for a filter may turn them into errors.
         """
+        guard_against_fork()
         working = copy.copy(self)
-        report = fit(working)
+        with recorded_gradients(), named_allocations(self.get_params(deep=False)):
+            report = fit(working)
         self.__dict__ = working.__dict__
         for warning in report:
             warnings.warn(warning, stacklevel=3)
@@ -238,6 +243,12 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     # ------------------------------------------------------------- helpers
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        parameters = self.get_params(deep=False)
+        check_no_booleans(type(self).__name__, parameters, self._parameter_constraints)
+        check_affordable(parameters, self._like(1).device)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -276,11 +287,13 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         return model
 
     def _like(self, n: int) -> torch.Tensor:
-        """An empty tensor of the dtype and on the device that training on n rows uses."""
+        """A scalar of the dtype and on the device that training on n rows uses."""
         dtype = self._auto_dtype(n) if self.dtype == "auto" else self.dtype
         try:
-            return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
-        except (RuntimeError, AssertionError) as error:
+            like = torch.zeros((), dtype=getattr(torch, dtype), device=self.device)
+            like.item()  # there are devices without numbers
+            return like
+        except (RuntimeError, AssertionError, ImportError, TypeError) as error:
             raise ValueError(f"device={self.device!r} is not available here: {error}") from error
 
     def _scales(self) -> tuple[Scale, Scale]:
@@ -293,7 +306,7 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         X, y, weight = rows
         Y = y.reshape(len(y), -1)
         if scales is None:
-            scale = check_memory(self.memory).cache(make_scale)
+            scale = Cached(make_scale, self.memory, Scale)
             enabled = self._scales_inputs(), self._scales_targets()
             scales = scale(X, weight, enabled[0]), scale(Y, weight, enabled[1])
             check_scale(Y, scales[1], *self._names_of_targets)
@@ -311,7 +324,9 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
         weights = torch.from_numpy(weight)
         parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
-        centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
+        # Scales have told, if the cache cannot be used.
+        kmeans = Cached(kmeans_inducing_points, self.memory, np.ndarray, quiet=True)
+        centres = Centres(kmeans, seeds[0])
         models = [
             self._build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
         ]
@@ -367,6 +382,7 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _prediction_inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
+        X = unmasked(X, "X")
         return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:

@@ -1,13 +1,15 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
 import math
-from numbers import Integral
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils._param_validation import Interval, InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -92,6 +94,7 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
+    y = unmasked(y, name, fill=True)
     y = check_array(
         y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
     )
@@ -143,7 +146,7 @@ def check_labels(
         Naming the argument.
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -151,7 +154,7 @@ def check_labels(
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
-    given = X
+    given = X = unmasked(X, f"X{suffix}")
     X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
     validate_data(estimator, given, y, reset=reset, skip_check_array=True)
     checked: Array = X
@@ -163,6 +166,7 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
     rows = Rows(X, y, None)
     if sample_weight is None:
         return rows
+    sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
     try:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
@@ -201,6 +205,34 @@ def check_magnitude(y: Array, name: str) -> None:
         )
 
 
+def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
+    """The values of a masked array without their mask, which NumPy drops silently; others as given.
+
+    Parameters
+    ----------
+    values : object
+    name : str
+        Of the argument.
+    fill : bool, default=False
+        Whether entries of a matrix may be missing: masked ones become NaN.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked that may not be missing.
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    if fill and values.ndim == 2:
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    raise ValueError(
+        f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
+        "be missing here: fill them or drop their rows"
+    )
+
+
 def check_observed(y: Array, name: str = "y") -> None:
     """Refuse targets with a column that misses every entry.
 
@@ -218,6 +250,28 @@ def check_observed(y: Array, name: str = "y") -> None:
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
         raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
+
+
+def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
+    """Refuse weights of classes that no row can have.
+
+    Parameters
+    ----------
+    class_weight : mapping
+        From labels to weights.
+
+    Raises
+    ------
+    ValueError
+        Naming the class.
+    """
+    for label, weight in class_weight.items():
+        if not isinstance(weight, Real) or not _LEAST_WEIGHT <= float(weight) <= 1 / _LEAST_WEIGHT:
+            raise ValueError(
+                f"class_weight of class {label!r} must be a positive number between "
+                f"{_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}, got {weight!r}: to do without a "
+                "class, drop its rows"
+            )
 
 
 def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
@@ -314,6 +368,33 @@ def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> t
     return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)
 
 
+def check_no_booleans(
+    estimator: str, parameters: Mapping[str, Any], constraints: Mapping[str, list[Any]]
+) -> None:
+    """Refuse True and False where a number is meant, of which Python takes them to be.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the class.
+    parameters : mapping
+        From names of constructor parameters to their values.
+    constraints : mapping
+        From names to what scikit-learn says of them.
+
+    Raises
+    ------
+    InvalidParameterError
+        A ValueError and a TypeError that names the parameter.
+    """
+    for name, value in parameters.items():
+        numeric = any(isinstance(kind, Interval) for kind in constraints[name])
+        if isinstance(value, bool) and numeric and "boolean" not in constraints[name]:
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {estimator} must be a number. Got {value!r} instead."
+            )
+
+
 def check_sizes(name: str, sizes: Any) -> list[int]:
     """Widths of the layers of a network as a list of positive integers.
 
@@ -333,9 +414,13 @@ def check_sizes(name: str, sizes: Any) -> list[int]:
         Naming the parameter.
     """
     sizes = list(sizes)
-    if not sizes or not all(isinstance(s, Integral) and int(s) > 0 for s in sizes):
+    if not sizes or not all(_is_size(s) for s in sizes):
         raise ValueError(
             f"{name} as a list must hold the widths of the layers, at least one and all positive "
             f"integers, got {sizes}"
         )
     return [int(s) for s in sizes]
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
