@@ -3,6 +3,7 @@
 import re
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def rst_blocks(text: str) -> list[tuple[str, str]]:
     ]
 
 
-def python_blocks() -> list[pytest.ParameterSet]:
+def python_blocks() -> list[Any]:
     """Every Python example of the README, the contributor's guide and the documentation."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     pages += sorted((ROOT / "doc").glob("*.md")) + sorted((ROOT / "doc").glob("*.rst"))
