@@ -179,7 +179,7 @@ def global_state() -> dict[str, Any]:
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "precision of products": torch.get_float32_matmul_precision(),
         "warnings": list(warnings.filters),
-        "folder": os.getcwd(),  # noqa: PTH109  (the process's, not a path)
+        "folder": os.getcwd(),
         "environment": dict(os.environ),
     }
 
