@@ -16,7 +16,6 @@ from contract_cases import (
     for_gps,
     for_minibatches,
     for_variational,
-    make_data,
 )
 
 from skgp.core.training import Trainer
@@ -24,11 +23,6 @@ from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
 QUICK = REPRESENTATIVES
-
-
-@pytest.fixture
-def held_out() -> Data:
-    return make_data(n=60, n_new=60, seed=3)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from contract_cases import REPRESENTATIVES, Case, Data, for_minibatches
 from sklearn.base import clone
 from test_continued_training import (
     Recorder,
-    held_out,  # noqa: F401  (a fixture)
     interrupt_at,
     reported_interruption,
 )
