@@ -23,7 +23,7 @@ from skgp.estimators._cache import Cached
 from skgp.estimators._model import Model
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
-from skgp.estimators._validation import Rows, check_no_booleans, unmasked
+from skgp.estimators._validation import Rows, check_no_booleans, reading, unmasked
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
@@ -279,7 +279,8 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _prediction_inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
         X = unmasked(X, "X")
-        return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        with reading("X"):
+            return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     @torch.no_grad()
     def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Any]) -> list[Any]:

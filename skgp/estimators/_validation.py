@@ -2,7 +2,8 @@
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -91,10 +92,14 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
-    y = unmasked(y, name, fill=True)
-    y = check_array(
-        y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
-    )
+    with reading(name):
+        y = check_array(
+            unmasked(y, name, fill=True),
+            dtype=np.float64,
+            ensure_2d=False,
+            ensure_all_finite="allow-nan",
+            input_name=name,
+        )
     check_consistent_length(X, y)
     missing = np.isnan(y)
     if y.ndim == 1 and missing.any():
@@ -141,7 +146,8 @@ def check_labels(
         Naming the argument.
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
-    y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
+    with reading(f"y{suffix}"):
+        y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -149,10 +155,12 @@ def check_labels(
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
-    given = X = unmasked(X, f"X{suffix}")
-    X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
-    validate_data(estimator, given, y, reset=reset, skip_check_array=True)
-    checked: Array = X
+    name = f"X{suffix}"
+    X = unmasked(X, name)
+    dtype = [np.float64, np.float32]
+    with reading(name):
+        checked: Array = check_array(X, dtype=dtype, input_name=name, estimator=estimator)
+        validate_data(estimator, X, y, reset=reset, skip_check_array=True)
     return checked
 
 
@@ -163,12 +171,38 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
         return rows
     sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
     try:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        with reading("sample_weight"):
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
     except ValueError as error:
         message = str(error).replace("sample_weight", f"sample_weight{suffix}")
         raise ValueError(message) from error
     rows = Rows(X, y, weight)
     return rows if weight.all() else rows.take(weight > 0.0)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Name the argument of which NumPy, torch or a library of tables cannot make numbers.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In the place of errors of other types; those that scikit-learn raises pass.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        if type(error) in (ValueError, TypeError):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} cannot be read as an array of numbers: {error}") from error
 
 
 def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
@@ -232,7 +266,8 @@ def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
         Naming the class.
     """
     for label, weight in class_weight.items():
-        if not isinstance(weight, Real) or not 0.0 < weight <= sys.float_info.max:
+        number: Any = weight if isinstance(weight, Real) else math.nan
+        if not 0.0 < number <= sys.float_info.max:
             raise ValueError(
                 f"class_weight of class {label!r} must be a positive finite number, got "
                 f"{weight!r}: to do without a class, drop its rows"
