@@ -335,6 +335,36 @@ def assert_refuses_bad_inputs(predict: Any, data: Data) -> None:
             predict(X)
 
 
+@pytest.mark.only(REPRESENTATIVES[:1])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        torch.ones(N, D, requires_grad=True),
+        np.array([[10**400] * D] * N, dtype=object),
+        pd.DataFrame({"a": pd.date_range("2020", periods=N), "b": 1.0, "c": 2.0}),
+        pd.DataFrame(np.ones((N, D)), columns=["a", "a", "b"]),
+    ],
+    ids=["gradient", "huge integers", "dates", "equal columns"],
+)
+def test_what_cannot_be_read_is_named(make: Any, data: Data, bad: Any) -> None:
+    fit, predict = make(max_iter=1).fit, make(max_iter=1).fit(data.X, data.y).predict
+    calls = {
+        "X": lambda: fit(bad, data.y),
+        "X_val": lambda: fit(data.X, data.y, X_val=bad, y_val=data.y),
+    }
+    if isinstance(bad, np.ndarray):
+        calls["X"] = lambda: predict(bad)
+    if not isinstance(bad, pd.DataFrame):
+        calls |= {
+            "y": lambda: fit(data.X, bad[:, 0]),
+            "y_val": lambda: fit(data.X, data.y, X_val=data.X, y_val=bad[:, 0]),
+            "sample_weight": lambda: fit(data.X, data.y, bad[:, 0]),
+        }
+    for name, call in calls.items():
+        with pytest.raises((ValueError, TypeError), match=f"^{name} cannot be read as an array"):
+            call()
+
+
 @for_representatives
 def test_arguments_of_predictions_are_checked(make: Any, data: Data) -> None:
     model = make(max_iter=1).fit(data.X, data.y)
