@@ -166,7 +166,7 @@ def own_attributes(model: Any) -> dict[str, Any]:
 
 def global_state() -> dict[str, Any]:
     """Settings and seeds that belong to the user."""
-    kind, keys, *rest = np.random.get_state()
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002  (the user's)
     return {
         "NumPy's seed": (kind, keys.tolist(), *rest),
         "Python's seed": random.getstate(),
@@ -179,7 +179,7 @@ def global_state() -> dict[str, Any]:
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "precision of products": torch.get_float32_matmul_precision(),
         "warnings": list(warnings.filters),
-        "folder": os.getcwd(),  # noqa: PTH109  (the process's, not a path)
+        "folder": os.getcwd(),
         "environment": dict(os.environ),
     }
 

@@ -179,7 +179,9 @@ def parameters(name: str) -> st.SearchStrategy[dict[str, Any]]:
         "batch_size": st.sampled_from([1, 3, 16]),
         "max_iter": st.sampled_from([1, 10]),
     }
-    return st.fixed_dictionaries({}, optional=CASES[name].known(choices)).filter(lambda p: len(p) <= 3)
+    return st.fixed_dictionaries({}, optional=CASES[name].known(choices)).filter(
+        lambda p: len(p) <= 3
+    )
 
 
 @st.composite

@@ -13,10 +13,12 @@ from invariants import (
 )
 from profiles import search
 from spoilers import Spoiler, fit_spoilers_of, spoilers_of
-from strategies import CASES, Problem, fuzzed_cases, is_embedding, problems
+from strategies import Problem, fuzzed_cases, is_embedding, problems
 
 # Tables that fit without ado; what comes afterwards is bad.
 GOOD = {"n_rows": 8, "inputs": "plain", "targets": "plain", "power": 0, "params": {}}
+
+pytestmark = pytest.mark.usefixtures("short_start")
 
 
 @pytest.mark.parametrize("name", fuzzed_cases())
