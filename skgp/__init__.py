@@ -1,5 +1,6 @@
 """Scalable Gaussian processes with calibrated predictions, as scikit-learn estimators."""
 
+from skgp._version import __version__ as __version__
 from skgp.compose import predict_dist
 from skgp.estimators import (
     DGPClassifier,
@@ -24,8 +25,6 @@ from skgp.estimators import (
     SVGPRegressor,
     VFITCRegressor,
 )
-
-__version__ = "0.1.0"
 
 __all__ = [
     "DGPClassifier",

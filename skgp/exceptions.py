@@ -2,7 +2,12 @@
 
 import numpy as np
 
-__all__ = ["InterruptedFitWarning", "NonFiniteLossError", "NotPositiveDefiniteError"]
+__all__ = [
+    "InterruptedFitWarning",
+    "NonFiniteLossError",
+    "NotPositiveDefiniteError",
+    "OutlierWarning",
+]
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -15,3 +20,7 @@ class NonFiniteLossError(ArithmeticError):
 
 class InterruptedFitWarning(UserWarning):
     """A fit was interrupted; the estimator holds the state of its last completed epoch."""
+
+
+class OutlierWarning(UserWarning):
+    """Rows lie far outside of those from which a model that goes on has its scales."""

@@ -232,6 +232,26 @@ def test_other_target_transformers_are_refused(
         predict_dist(model, X)
 
 
+def test_values_that_a_transformer_refuses_are_outside_the_support() -> None:
+    """Box-Cox raises for what is not positive; the other rows are what they are alone."""
+    X, y = make_data(n_outputs=None)
+    y = np.exp(0.1 * y / np.std(y))
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(), transformer=PowerTransformer("box-cox"), check_inverse=False
+    ).fit(X, y)
+    dist = predict_dist(model, X)
+    points = y.copy()
+    points[[0, 3, 4]] = [-1.0, 0.0, np.nan]
+    inside = np.delete(np.arange(len(y)), [0, 3, 4])
+    for found, desired, limit in (
+        (dist.cdf(points), dist.cdf(y), 0.0),
+        (dist.sf(points), dist.sf(y), 1.0),
+        (dist.logpdf(points), dist.logpdf(y), -np.inf),
+    ):
+        np.testing.assert_array_equal(found[inside], desired[inside])
+        np.testing.assert_array_equal(found[[0, 3, 4]], [limit, limit, np.nan])
+
+
 def test_non_affine_transformers_need_a_normal_mixture() -> None:
     class Lognormal(ToyBayesianRidge):
         def predict_dist(self, X: Any) -> Any:

@@ -13,7 +13,9 @@ def predict_dist(model: Any, X: Any) -> Any:
     Looks through searches (`GridSearchCV` and its like), `Pipeline`, `TransformedTargetRegressor`
     and `FrozenEstimator`, in any nesting. Target transformations are undone: affine ones, such as
     `StandardScaler`, exactly; other increasing ones, such as log1p and expm1, by a change of
-    variables.
+    variables. Of a transformer that gives many z one y, as `QuantileTransformer` does beyond the
+    extremes of its training targets, there are atoms that densities leave out: score such a
+    distribution by its CRPS or its quantiles, not by its log density.
 
     Parameters
     ----------

@@ -6,8 +6,10 @@ whether it increases over the range of the predictive distributions.
 """
 
 import warnings
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -97,11 +99,41 @@ class ColumnwiseMap:
     centre: FloatArray = field(compare=False)
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        """Map an array of shape (m,) or (m, P); NaN gives NaN, infinities give limits."""
+        """Map an array of shape (m,) or (m, P); infinities give limits.
+
+        NaN gives NaN, and so does a value that a step refuses, as Box-Cox does what is not
+        positive.
+        """
         columns = np.clip(values, -_FAR, _FAR).reshape(len(values), -1)
         missing = np.isnan(columns)
-        mapped = _run(self.steps, self.method, np.where(missing, self.centre, columns))
+        try:
+            mapped = _run(self.steps, self.method, np.where(missing, self.centre, columns))
+        except ValueError:
+            missing |= self._refused(np.where(missing, self.centre, columns))
+            mapped = _run(self.steps, self.method, np.where(missing, self.centre, columns))
         return np.where(missing, np.nan, mapped).reshape(values.shape)
+
+    def _refused(self, columns: FloatArray) -> NDArray[np.bool_]:
+        """Which entries (m, P) are outside the interval of values that every step accepts."""
+        refused = np.empty(columns.shape, dtype=bool)
+        for output, centre in enumerate(self.centre):
+            values = np.unique(columns[:, output])
+            below, above = values[values < centre], values[values >= centre]
+            accepts = partial(self._accepts, output)
+            n_low = bisect_left(below, True, key=accepts)
+            n_high = bisect_right(above, False, key=lambda value: not accepts(value))
+            inside = np.concatenate([below[n_low:], above[:n_high]])
+            refused[:, output] = ~np.isin(columns[:, output], inside)
+        return refused
+
+    def _accepts(self, output: int, value: float) -> bool:
+        row = self.centre.copy()
+        row[output] = value
+        try:
+            _run(self.steps, self.method, row[None])
+        except ValueError:
+            return False
+        return True
 
 
 def _key(transformer: Any) -> Hashable:

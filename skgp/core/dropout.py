@@ -54,11 +54,12 @@ class DropoutNetwork(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for n_in, n_out in pairwise([n_inputs, *sizes]):
             bound = 1.0 / math.sqrt(n_in)
-            weight, bias = torch.empty(n_out, n_in), torch.empty(n_out)
+            weight = torch.empty(n_out, n_in, dtype=torch.float32)
+            bias = weight.new_empty(n_out)
             self.weights.append(nn.init.kaiming_uniform_(weight, generator=generator))
             self.biases.append(nn.init.uniform_(bias, -bound, bound, generator=generator))
-        self.weights.append(torch.zeros(n_outputs, self.sizes[-1]))
-        self.biases.append(torch.zeros(n_outputs))
+        self.weights.append(weight.new_zeros(n_outputs, self.sizes[-1]))
+        self.biases.append(weight.new_zeros(n_outputs))
         self.register_buffer("kept", self._draw((n_samples, 1), generator))
         self.register_buffer("generator_state", generator.get_state())
 
@@ -92,7 +93,9 @@ class DropoutNetwork(nn.Module):
         return kept.to(self.kept.device)
 
     def _draw(self, shape: tuple[int, int], generator: torch.Generator) -> Tensor:
-        return torch.rand(*shape, sum(self.sizes), generator=generator) >= self.dropout
+        size = *shape, sum(self.sizes)
+        draws = torch.rand(size, generator=generator, dtype=torch.float32)
+        return draws >= self.dropout
 
 
 def dropout_loss(

@@ -1,5 +1,7 @@
 """Networks of the inputs: features that a kernel sees, and dense tanh networks."""
 
+import copy
+import inspect
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -35,8 +37,13 @@ def dense_network(n_features: int, sizes: Sequence[int]) -> nn.Sequential:
     widths = [n_features, *hidden]
     layers: list[nn.Module] = []
     for n_in, width in pairwise(widths):
-        layers += [nn.Linear(n_in, width), nn.BatchNorm1d(width), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], n_out), nn.BatchNorm1d(n_out, affine=False))
+        layers += [_linear(n_in, width), nn.BatchNorm1d(width, dtype=torch.float32), nn.ReLU()]
+    norm = nn.BatchNorm1d(n_out, affine=False, dtype=torch.float32)
+    return nn.Sequential(*layers, _linear(widths[-1], n_out), norm)
+
+
+def _linear(n_in: int, n_out: int) -> nn.Linear:
+    return nn.Linear(n_in, n_out, dtype=torch.float32)
 
 
 def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
@@ -57,7 +64,7 @@ def tanh_network(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequent
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(sizes):
         # Not initialised by torch, which would draw from the global generator.
-        layer = nn.utils.skip_init(nn.Linear, n_in, n_out)
+        layer = nn.utils.skip_init(nn.Linear, n_in, n_out, dtype=torch.float32)
         nn.init.xavier_uniform_(layer.weight, generator=generator)
         nn.init.zeros_(layer.bias)
         layers += [layer, nn.Tanh()]
@@ -108,7 +115,9 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
     Raises
     ------
     TypeError
-        If the factory does not return a module.
+        If the factory is a module, does not take the number of inputs, or does not return a module.
+    ValueError
+        If the module cannot be copied.
     """
     if extractor == "deep-kernel":
         return NearIdentity(n_features, seed)
@@ -118,15 +127,38 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
         if extractor == "dkl":
             return dense_network(n_features, DKL_SIZES)
         if callable(extractor):
-            module = extractor(n_features)
-            if not isinstance(module, nn.Module):
-                raise TypeError(
-                    "feature_extractor must return a torch.nn.Module when it is called with the "
-                    f"number of inputs, got {type(module).__name__}"
-                )
-            return module
+            return _made(extractor, n_features)
         assert not isinstance(extractor, str)
         return dense_network(n_features, extractor)
+
+
+def _made(factory: Callable[[int], nn.Module], n_features: int) -> nn.Module:
+    """The module of a factory, as a copy: what the user keeps, or returns again, is not trained."""
+    if isinstance(factory, nn.Module):
+        raise TypeError(
+            "feature_extractor must be a function that makes a module, got a module: pass "
+            "lambda n_features: module"
+        )
+    try:
+        inspect.signature(factory).bind(n_features)
+    except TypeError as error:
+        raise TypeError(
+            f"feature_extractor must take one argument, the number of inputs: {error}"
+        ) from error
+    except ValueError:
+        pass  # some callables have no signature
+    module = factory(n_features)
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            "feature_extractor must return a torch.nn.Module when it is called with the "
+            f"number of inputs, got {type(module).__name__}"
+        )
+    try:
+        return copy.deepcopy(module)
+    except RuntimeError as error:
+        raise ValueError(
+            f"feature_extractor returns a module that cannot be copied: {error}"
+        ) from error
 
 
 def check_batch(features: nn.Module, n: int) -> None:
@@ -159,18 +191,30 @@ def start_features(features: nn.Module, x: Tensor) -> Tensor:
     Raises
     ------
     ValueError
-        If the features are not a matrix with a row for each input row, or if there is a batch
-        norm and a single row.
+        If the module fails, if the features are not a matrix with a row for each input row and the
+        dtype of the inputs, or if there is a batch norm and a single row.
     """
     check_batch(features, len(x))
-    with torch.no_grad():
-        update_bn([x], features)
-        h: Tensor = features.eval()(x)
-    features.train()
-    if h.dim() != 2 or h.shape[0] != x.shape[0]:
+    try:
+        with torch.no_grad():
+            update_bn([x], features)
+            h = features.eval()(x)
+    except Exception as error:  # of any type, for it comes from anywhere in the module
         raise ValueError(
-            f"feature_extractor turns inputs of shape {tuple(x.shape)} into {tuple(h.shape)}: it "
-            "must return a matrix with one row for each input row"
+            f"feature_extractor has made a module that fails for inputs of shape {tuple(x.shape)}: "
+            f"{error}"
+        ) from error
+    features.train()
+    if not isinstance(h, Tensor) or h.dim() != 2 or len(h) != len(x) or not h.shape[1]:
+        result = tuple(h.shape) if isinstance(h, Tensor) else type(h).__name__
+        raise ValueError(
+            f"feature_extractor turns inputs of shape {tuple(x.shape)} into {result}: it must "
+            "return a matrix with columns and with one row for each input row"
+        )
+    if h.dtype != x.dtype:
+        raise ValueError(
+            f"feature_extractor turns inputs of {x.dtype} into {h.dtype}: its module must keep the "
+            "dtype, which `to` changes"
         )
     return h
 

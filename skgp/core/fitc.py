@@ -6,7 +6,7 @@ and 13). The rows enter through sums over rows alone: O(n M^2) operations, chunk
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointError, checkpoint
 
 from skgp.core.kernels import Kernel
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
@@ -100,6 +100,28 @@ def fitc_posterior(
     """
     b, H, _ = _sums(kernel, mean, Z, x, y, weight, noise_var, jitter, mask, chunk_size)
     return b, H
+
+
+def check_recomputation(kernel: Kernel, Z: Tensor) -> None:
+    """Refuse a kernel whose blocks cannot be computed anew, chunk by chunk, in a backward pass.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z : Tensor of shape (W, M, F)
+
+    Raises
+    ------
+    ValueError
+    """
+    block = checkpoint(kernel.Kuf, Z, Z[0], use_reentrant=False, preserve_rng_state=False)
+    try:
+        torch.autograd.grad(block.sum(), [Z, *kernel.parameters()], allow_unused=True)
+    except CheckpointError as error:
+        raise ValueError(
+            "kernel cannot be computed anew in a backward pass, as FITC does for its chunks of "
+            "rows: use another kernel or SVGPRegressor"
+        ) from error
 
 
 def _sums(

@@ -7,13 +7,18 @@ from sklearn.cluster import MiniBatchKMeans
 Array = npt.NDArray[np.float64]
 
 
-def kmeans_inducing_points(X: Array, n_inducing: int, seed: int) -> Array:
+def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) -> Array:
     """Inducing inputs by k-means with a k-means++ start.
+
+    Equal rows are one row of the sum of their weights, so that neither the order of the rows nor
+    whether rows are repeated or weighted makes a difference.
 
     Parameters
     ----------
     X : array of shape (n, D)
         Scaled inputs, a subsample of a large table.
+    weight : array of shape (n,)
+        Of the rows; those of weight zero do not count.
     n_inducing : int
         Number M of inducing inputs wanted.
     seed : int
@@ -23,9 +28,11 @@ def kmeans_inducing_points(X: Array, n_inducing: int, seed: int) -> Array:
     array of shape (min(M, number of distinct rows), D)
         All distinct rows, sorted, if there are no more than M.
     """
-    distinct = np.unique(X, axis=0)
+    counts = weight > 0.0
+    distinct, number = np.unique(X[counts], axis=0, return_inverse=True)
     if distinct.shape[0] <= n_inducing:
         return np.asarray(distinct)
+    total = np.bincount(number.ravel(), weight[counts])
     kmeans = MiniBatchKMeans(
         n_inducing,
         init="k-means++",
@@ -34,4 +41,5 @@ def kmeans_inducing_points(X: Array, n_inducing: int, seed: int) -> Array:
         max_iter=20,
         random_state=seed,
     )
-    return np.asarray(kmeans.fit(X).cluster_centers_, dtype=float)
+    kmeans.fit(distinct, sample_weight=total / total.mean())
+    return np.asarray(kmeans.cluster_centers_, dtype=float)

@@ -12,8 +12,7 @@ from skgp.core.kernels import Kernel
 from skgp.core.layers import SparseLayer
 from skgp.core.linalg import LOG_2PI, inverse_cholesky
 
-_BOUND_ROWS = 3000  # rows and inducing inputs from which hyper-parameters are estimated
-_BOUND_INDUCING = 300
+_BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _CHUNK = 2048
@@ -84,10 +83,10 @@ def start_hyperparameters(
     Tensor of shape (W,)
         Noise variances that go with the kernel.
     """
-    x, y, weight = x[:_BOUND_ROWS], y[:, :_BOUND_ROWS], weight[:_BOUND_ROWS]
     # Few distinct rows come sorted, so the subset has to be spread over all of them.
     n_inducing = layer.Z.shape[-2]
-    subset = torch.linspace(0, n_inducing - 1, min(n_inducing, _BOUND_INDUCING)).long()
+    n_subset = min(n_inducing, _BOUND_INDUCING)
+    subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*layer.kernel.parameters(), log_noise]

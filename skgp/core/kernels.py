@@ -20,6 +20,10 @@ KernelLike: TypeAlias = "str | GPyTorchBase"
 LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
 
 
+# What a kernel of a user may raise. Not `Exception`: torch ends a checkpoint by one of its own.
+_FAULTS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
 class Profile(NamedTuple):
     """A stationary kernel k(r2) of the squared scaled distance.
 
@@ -214,8 +218,9 @@ class Stationary(Kernel):
         super().__init__()
         self.name = name
         shape = n_gps, n_lengthscales
-        self.log_lengthscale = nn.Parameter(torch.full(shape, math.log(lengthscale)))
-        self.log_variance = nn.Parameter(torch.zeros(n_gps))
+        start = torch.full(shape, math.log(lengthscale), dtype=torch.float32)
+        self.log_lengthscale = nn.Parameter(start)
+        self.log_variance = nn.Parameter(start.new_zeros(n_gps))
 
     @property
     def variance(self) -> Tensor:
@@ -263,25 +268,50 @@ class GPyTorchKernel(Kernel):
     def variance(self) -> Tensor:
         parameter = next(self.parameters(), None)
         n_gps = len(self.kernels)
-        return torch.ones(n_gps) if parameter is None else parameter.new_ones(n_gps)
+        if parameter is None:
+            return torch.ones(n_gps, dtype=torch.float32)
+        return parameter.new_ones(n_gps)
 
     @property
     def lengthscale(self) -> Tensor:
         return torch.stack([_find_lengthscale(kernel) for kernel in self.kernels])
 
     def Kuu(self, Z: Tensor) -> Tensor:
-        return torch.stack([k(z).to_dense() for k, z in zip(self.kernels, Z, strict=True)])
+        return self._stacked(Z, shape=(Z.shape[-2],) * 2)
 
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
         x = x.expand(len(self.kernels), *x.shape[-2:])
-        rows = zip(self.kernels, Z, x, strict=True)
-        return torch.stack([k(z, x_of_gp).to_dense() for k, z, x_of_gp in rows])
+        return self._stacked(Z, x, shape=(Z.shape[-2], x.shape[-2]))
 
     def kff(self, x: Tensor) -> Tensor:
-        return torch.stack([k(x, diag=True) for k in self.kernels])
+        return self._stacked([x] * len(self.kernels), shape=x.shape[:1], diag=True)
 
     def Kff(self, x: Tensor) -> Tensor:
-        return torch.stack([k(x).to_dense() for k in self.kernels])
+        return self._stacked([x] * len(self.kernels), shape=(*x.shape[:2], x.shape[1]))
+
+    def _stacked(
+        self, *inputs: Tensor | list[Tensor], shape: Sequence[int], diag: bool = False
+    ) -> Tensor:
+        """Blocks of a shape, one for each GP, from inputs that have as many entries."""
+        name = type(self.kernels[0]).__name__
+        try:
+            each = zip(self.kernels, *inputs, strict=True)
+            blocks = torch.stack([k(*x, diag=diag).to_dense() for k, *x in each])
+        except _FAULTS as error:
+            if "memory" in str(error):
+                raise
+            raise ValueError(
+                f"kernel {name} cannot be evaluated at inputs with {inputs[0][0].shape[-1]} "
+                f"columns ({error}): its active_dims have to be among them, its domain has to hold "
+                "them, and it has to have blocks of any two sets of inputs"
+            ) from error
+        if blocks.shape[1:] != torch.Size(shape):
+            raise ValueError(
+                f"kernel {name} has a block of the shape {tuple(blocks.shape[1:])} in the place of "
+                f"{tuple(shape)}: it has to be the covariance of one function, without "
+                "batch_shape, tasks or derivatives"
+            )
+        return blocks
 
     def log_prior(self) -> Tensor | float:
         total: Tensor | float = 0.0
@@ -296,7 +326,7 @@ def _find_lengthscale(kernel: nn.Module) -> Tensor:
         if isinstance(module, gpytorch.kernels.Kernel) and module.has_lengthscale:
             lengthscale: Tensor = module.lengthscale
             return lengthscale.flatten()
-    return torch.full((1,), math.nan)
+    return torch.full((1,), math.nan, dtype=torch.float32)
 
 
 def make_kernel(

@@ -315,7 +315,7 @@ class OrthogonalGP(TwoBasisGP):
         self.Z_mean = nn.Parameter(Z_mean)
         self.Z = nn.Parameter(Z)
         self.posterior = posterior
-        self.orthogonal_mu = nn.Parameter(torch.zeros(Z_mean.shape[:2]))
+        self.orthogonal_mu = nn.Parameter(torch.zeros(Z_mean.shape[:2], dtype=torch.float32))
 
     @property
     def mean_inputs(self) -> Tensor:

@@ -79,9 +79,10 @@ class Gaussian(Likelihood):
     ) -> None:
         super().__init__()
         self.noise_floor = noise_floor
-        self.log_excess_noise = nn.Parameter(torch.zeros(n_outputs))
+        start = torch.full((n_outputs,), noise_var, dtype=torch.float32)
+        self.log_excess_noise = nn.Parameter(torch.zeros_like(start))
         self.mixing = None if mixing is None else nn.Parameter(mixing)
-        self.start(torch.full((n_outputs,), noise_var))
+        self.start(start)
 
     @property
     def noise_var(self) -> Tensor:
@@ -155,7 +156,7 @@ class Gaussian(Likelihood):
         if self.mixing is None:
             return Predictive(mean, var, None)
         cov = self._covariance(latent) - torch.diag_embed(self.noise_var)
-        return Predictive(mean, var, cov + floor * torch.eye(cov.shape[-1]).to(cov))
+        return Predictive(mean, var, cov + torch.diag_embed(floor * torch.ones_like(var)))
 
     def _marginals(self, latent: Latent) -> Latent:
         """Moments of the noiseless outputs, each (Q, B, P)."""

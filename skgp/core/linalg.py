@@ -53,6 +53,35 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
     return factors[0]
 
 
+def covariance_factor(K: Tensor) -> Tensor:
+    """Lower Cholesky factors of covariances, which rounding may have left indefinite.
+
+    Where the factorisation fails, correlations shrink as in `correlated`: the variances stay.
+
+    Parameters
+    ----------
+    K : Tensor of shape (..., P, P)
+
+    Returns
+    -------
+    Tensor of shape (..., P, P), float64
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K holds a non-finite number or a variance that is not positive.
+    """
+    L, info = torch.linalg.cholesky_ex(K.double())
+    failed = info > 0
+    if not bool(failed.any()):
+        return L
+    factors = _climb(K[failed], _SHRINKAGE, _SHRINKAGE_STEPS, _shrunk)
+    if factors is None:
+        raise NotPositiveDefiniteError("a covariance has a variance that is not positive")
+    L[failed] = factors[0]
+    return L
+
+
 def _climb(
     K: Tensor, first: float, n_rungs: int, regularised: Callable[[Tensor, Tensor], Tensor]
 ) -> tuple[Tensor, Tensor] | None:

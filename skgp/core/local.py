@@ -62,9 +62,9 @@ class Amortized(LocalPosterior):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         widths = [n_evidence, *_HIDDEN, 2 * n_covariates]
         for n_in, n_out in pairwise(widths):
-            weight = nn.init.xavier_normal_(torch.empty(n_out, n_in), generator=generator)
-            self.weights.append(weight)
-            self.biases.append(torch.zeros(n_out))
+            weight = torch.empty(n_out, n_in, dtype=torch.float32)
+            self.weights.append(nn.init.xavier_normal_(weight, generator=generator))
+            self.biases.append(weight.new_zeros(n_out))
         with torch.no_grad():
             self.weights[-1][:n_covariates] = 0.0
             self.biases[-1][n_covariates:] = _START_LOG_STD

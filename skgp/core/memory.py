@@ -1,6 +1,8 @@
-"""Memory: what a GP over all its training rows needs, and blocks that are used again."""
+"""Memory: what there is, what a model needs of it, and blocks that are used again."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 import torch
 
@@ -30,13 +32,70 @@ def memory_needed(n_rows: int, n_gps: int, itemsize: int, iterative: bool) -> in
     return n_gps * n_rows**2 * block
 
 
-def available_memory(device: torch.device) -> int | None:
-    """Bytes of free memory of a GPU, of all memory of a computer, None where that is unknown.
+def available_memory(device: torch.device, root: Path = Path("/")) -> int | None:
+    """Bytes that can still be allocated on a device, None where that is unknown.
 
-    A computer counts whole: its file cache gives way when memory is asked for.
+    Of a computer they are what Linux calls available, or what the control groups of the process
+    (those of its container) leave it, if that is less; other systems count whole. A file cache is
+    available, for it gives way when memory is asked for.
+
+    Parameters
+    ----------
+    device : torch.device
+    root : Path
+        Of the file system in which Linux tells.
+
+    Returns
+    -------
+    int or None
     """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
+    available = _field(root / "proc/meminfo", "MemAvailable:")
+    of_computer = _physical_memory() if available is None else 1024 * available  # it is in kB
+    of_groups = _left_by_groups(root)
+    return min(of_groups if of_computer is None else (of_computer, *of_groups), default=None)
+
+
+def _left_by_groups(root: Path) -> Iterator[int]:
+    """What each limit on a control group of the process, or on one above it, leaves of memory."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2
+            top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            top = root / "sys/fs/cgroup/memory"
+            names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+        else:
+            continue
+        # In a container the path may be the one outside, and its group is at the top.
+        group = PurePosixPath(path.lstrip("/"))
+        for folder in (top / part for part in (group, *group.parents)):
+            limit, usage = (_read(folder / name).strip() for name in names[:2])
+            if limit.isdigit() and usage.isdigit():  # a version 2 without a limit says "max"
+                cache = _field(folder / "memory.stat", names[2]) or 0
+                yield max(0, int(limit) - int(usage) + cache)
+
+
+def _field(path: Path, name: str) -> int | None:
+    """The number after a name that starts a line of a file; None if there is none."""
+    for line in _read(path).splitlines():
+        key, *numbers = line.split()
+        if key == name and numbers and numbers[0].isdigit():
+            return int(numbers[0])
+    return None
+
+
+def _read(path: Path) -> str:
+    """The text of a file, empty if it cannot be read."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _physical_memory() -> int | None:
+    """Bytes of all memory of the computer, None where that is unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
@@ -57,7 +116,7 @@ def check_memory(
     Raises
     ------
     MemoryError
-        If the model needs more memory than the device has.
+        If the model needs more memory than is available on the device.
     """
     needed = memory_needed(n_rows, n_gps, itemsize, iterative)
     available = available_memory(device)
@@ -65,7 +124,7 @@ def check_memory(
         most = int(n_rows * (available / needed) ** 0.5)
         raise MemoryError(
             f"an exact GP over {n_rows} rows needs about {needed / _GIB:.1f} GiB, and there are "
-            f"{available / _GIB:.1f} GiB: use a sparse estimator (SVGPRegressor or "
+            f"{available / _GIB:.1f} GiB left: use a sparse estimator (SVGPRegressor or "
             f"PPGPRRegressor), or fit at most {most} rows"
         )
 

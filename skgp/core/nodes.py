@@ -52,7 +52,7 @@ class Trivial(NodeRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("log_omega", torch.zeros(1))
+        self.register_buffer("log_omega", torch.zeros(1, dtype=torch.float32))
 
     def forward(self, n_rows: int) -> Nodes:
         return trivial(self.log_omega)
@@ -100,6 +100,7 @@ class Sampled(NodeRule):
         self.seed = seed
         sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
         uniform = sobol.draw(n_fixed, dtype=torch.float64)
+        uniform[0] = uniform[0].float()  # as it comes, unless torch's default dtype is another
         tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
         normal = torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
         of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)

@@ -1,5 +1,6 @@
 """Optimisers: how a step moves the parameters, given a closure that computes the gradients."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 _MOMENTUM = 0.9  # beta_1 of Adam, as in its paper
 _NOTHING = 1e-30  # of a moment of Adam, whose root is nothing beside the 1e-8 that is added to it
 _SWEEP = 100  # steps in which a moment falls by no more than a factor of 1e-5
+_LONGEST = math.log(10.0)  # of a clipped gradient, relative to what is usual
+_REMEMBERED = 20  # steps by which that is judged
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 _LINE_SEARCH = 25  # evaluations of a line search, which torch else takes from a step's budget of 1
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
@@ -93,6 +96,61 @@ class Adam(Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._adam.load_state_dict(state)
         self._sweep()  # chunks of a stream may be shorter than its interval
+
+
+class Clipped(Optimizer):
+    """Another optimiser whose gradients are never much longer than they usually are.
+
+    In a stream one wrong target can make a gradient a million times as long as all before it, and
+    the second moments of Adam would remember it for thousands of steps. What is usual is a running
+    geometric mean, which follows gradients that grow for good.
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+        Whose gradients are clipped by their common norm.
+    clipped : Optimizer
+        Of these parameters.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], clipped: Optimizer) -> None:
+        self._parameters = parameters
+        self._clipped = clipped
+        self._n_steps = 0
+        self._usual = 0.0  # logarithm of the norm
+
+    @property
+    def is_converged(self) -> bool:
+        return self._clipped.is_converged
+
+    def step(self, closure: Closure, rate: float) -> float:
+        return self._clipped.step(lambda: self._clip(closure()), rate)
+
+    def _clip(self, loss: Tensor) -> Tensor:
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients).item()
+        if norm == 0.0:
+            return loss
+        excess = math.log(norm) - self._usual if self._n_steps else 0.0
+        if excess > _LONGEST:
+            torch._foreach_mul_(gradients, math.exp(_LONGEST - excess))
+        if self._n_steps == 0:
+            self._usual = math.log(norm)
+        self._n_steps += 1
+        excess = max(-_LONGEST, min(_LONGEST, excess))
+        self._usual += excess / min(self._n_steps, _REMEMBERED)
+        return loss
+
+    def shorten(self, factor: float) -> None:
+        self._clipped.shorten(factor)
+
+    def state_dict(self) -> dict[str, Any]:
+        usual = {"n_steps": self._n_steps, "usual": self._usual}
+        return {"clipped": self._clipped.state_dict(), **usual}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._clipped.load_state_dict(state["clipped"])
+        self._n_steps, self._usual = state["n_steps"], state["usual"]
 
 
 class NaturalGradient(Optimizer):

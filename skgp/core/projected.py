@@ -88,7 +88,8 @@ class ProjectedGP(SharedGP):
     def __init__(
         self, kernel: Kernel, Z: Tensor, posterior: Posterior, projection: Tensor, jitter: float
     ) -> None:
-        super().__init__(kernel, Z, posterior, torch.zeros(len(projection)), jitter)
+        mean = torch.zeros(len(projection), dtype=torch.float32)
+        super().__init__(kernel, Z, posterior, mean, jitter)
         self.register_buffer("projection", projection)
 
     def propagate(self, h: Tensor, xi: Tensor, factors: Factors) -> Tensor:

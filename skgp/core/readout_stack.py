@@ -77,7 +77,7 @@ class ReadoutStack(Stack):
         if not self.training or int(self.step) >= self.n_annealing:
             return total
         self.step += 1
-        return total * (self.step / self.n_annealing).to(total)
+        return total * (self.step.float() / self.n_annealing).to(total)
 
     @property
     def layers(self) -> list[Layer]:

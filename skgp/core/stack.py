@@ -39,6 +39,10 @@ def _select(source: Source, h: Tensor, x: Tensor) -> Tensor:
     return x if source == "inputs" else torch.cat([h, x.expand(len(h), -1, -1)], -1)
 
 
+class _Unchanged(nn.Identity):
+    """In the place of a feature extractor where there is none: a user's own may be `Identity`."""
+
+
 class Stack(nn.Module, ABC):
     """Abstract base: GP layers, the last of which carries the latent functions of the likelihood.
 
@@ -50,7 +54,12 @@ class Stack(nn.Module, ABC):
 
     def __init__(self, features: nn.Module | None) -> None:
         super().__init__()
-        self.features = nn.Identity() if features is None else features
+        self.features = _Unchanged() if features is None else features
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the first layer sees features in the place of the inputs."""
+        return not isinstance(self.features, _Unchanged)
 
     @abstractmethod
     def _layers(self) -> list[Layer]:

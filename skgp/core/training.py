@@ -20,7 +20,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
-_DIVERGED = 1e9  # times the first loss is as good as infinite
+_LEAP = 10.0  # nats per row, and times the loss: what the last step may not add
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
@@ -28,6 +28,10 @@ class Data(Protocol):
     """Training rows that are read batch by batch and never copied as a whole."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def order(self) -> Tensor:
+        """Indices (n,) of the rows, in the order from which epochs are shuffled."""
 
     def batch(self, rows: Tensor) -> Batch:
         """The rows with these indices (B,)."""
@@ -69,6 +73,8 @@ class Plan:
         Epochs without a better validation score after which training stops; None: never.
     tol : float
         What counts as better, in nats per row.
+    ceiling : float
+        A loss this many times the first is as good as infinite.
     """
 
     max_iter: int
@@ -77,6 +83,7 @@ class Plan:
     n_trial_epochs: int
     n_iter_no_change: int | None
     tol: float
+    ceiling: float = 1e9
 
 
 @dataclass
@@ -138,6 +145,7 @@ class Trainer(Generic[ModuleT]):
         self.optimizer = candidate.optimizer
         self.epochs_done = 0
         self._ceiling = math.inf
+        self._last: tuple[Tensor, float] | None = None  # rows of the last step, the loss before it
         self._good = self._proven = self.state()
 
     def state(self) -> dict[str, Any]:
@@ -155,29 +163,53 @@ class Trainer(Generic[ModuleT]):
         self.candidate.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def rollback(self) -> None:
-        """Go back to the end of the last completed epoch."""
-        self.restore(self._good)
+    @property
+    def completed(self) -> dict[str, Any]:
+        """The `state` at the end of the last completed epoch."""
+        return self._good
+
+    def retreat(self) -> bool:
+        """If the last step has done harm, go back to the state before its epoch; whether it has.
+
+        For a training that ends before its plan does, after a step that `epoch` has not checked.
+        """
+        if self._good is self._proven:
+            return False
+        try:
+            self._check_last_step()
+        except (NonFiniteLossError, NotPositiveDefiniteError):
+            self._good = self._proven
+            self.restore(self._good)
+            return True
+        return False
 
     def epoch(self) -> float:
         """Train one epoch and return its mean loss, healing from a non-finite one.
+
+        What a step has done shows when the next one evaluates the loss. After the last step of the
+        plan the loss is evaluated once more.
 
         Raises
         ------
         NonFiniteLossError
             If the loss stays non-finite after several rollbacks with ever smaller steps.
         """
+        is_last = self.epochs_done + 1 >= self.plan.max_iter
         for _ in range(_MAX_HEALS):
             try:
                 value = self._run()
+                if is_last:
+                    self._check_last_step()
             except (NonFiniteLossError, NotPositiveDefiniteError) as error:
                 failure = error
                 self._good = self._proven
-                self.rollback()
+                self.restore(self._good)
                 self.optimizer.shorten(_HEALED_STEP)
             else:
                 self.epochs_done += 1
                 self._good = self.state()
+                if is_last:
+                    self._proven = self._good
                 return value
         raise NonFiniteLossError(
             f"training diverged in epoch {self.epochs_done + 1} and did not recover with smaller "
@@ -190,8 +222,25 @@ class Trainer(Generic[ModuleT]):
             progress = (self.epochs_done + i / self.n_batches) / self.plan.max_iter
             rate = self.plan.schedule(min(progress, 1.0))
             closure = partial(self._gradients, self.data.batch(rows))
-            total += self.optimizer.step(closure, rate) * len(rows)
+            loss = self.optimizer.step(closure, rate)
+            total += loss * len(rows)
+            self._last = rows, loss
         return total / len(self.data)
+
+    def _check_last_step(self) -> None:
+        """Evaluate the loss once more on the rows of the last step, and leave no trace of it."""
+        if self._last is None:
+            return
+        rows, before = self._last
+        module, proven = self.candidate.module, self._proven
+        state = _copied(module.state_dict())  # an evaluation moves on draws and running statistics
+        try:
+            after = self._gradients(self.data.batch(rows)).item()
+        finally:
+            module.load_state_dict(state)
+        if after > before + _LEAP * (1.0 + abs(before)):
+            self._proven = proven
+            raise NonFiniteLossError(f"the last step took the loss from {before} to {after}")
 
     def _gradients(self, batch: Batch) -> Tensor:
         """Set the gradients for a batch and return its loss, refusing what is not finite."""
@@ -205,7 +254,7 @@ class Trainer(Generic[ModuleT]):
         if not bool(torch.isfinite(norm) & (loss < self._ceiling)):
             raise NonFiniteLossError(f"loss {loss.item()}, gradient norm {norm.item()}")
         if self._ceiling == math.inf:
-            self._ceiling = _DIVERGED * (1.0 + abs(loss.item()))
+            self._ceiling = self.plan.ceiling * (1.0 + abs(loss.item()))
         self._proven = self._good  # its loss has been seen to be finite
         return loss
 
@@ -214,7 +263,8 @@ class Trainer(Generic[ModuleT]):
         if self.n_batches == 1:
             yield torch.arange(n)
             return
-        yield from torch.randperm(n, generator=self.generator).tensor_split(self.n_batches)
+        order = self.data.order[torch.randperm(n, generator=self.generator)]
+        yield from order.tensor_split(self.n_batches)
 
 
 def train(
@@ -247,6 +297,7 @@ def train(
         The chosen candidate with the parameters of its last epoch, or of its best validation
         score if `plan.n_iter_no_change` is set.
     history : History
+        Of the epochs that the module has completed.
 
     Raises
     ------
@@ -273,7 +324,7 @@ def train(
                 break
     except KeyboardInterrupt:
         chosen = chosen or min(runs, key=_Run.last_loss)
-        chosen.trainer.rollback()
+        chosen.rollback()
         chosen.history.interrupted = True
     return chosen.finish()
 
@@ -292,6 +343,7 @@ class _Run(Generic[ModuleT]):
         self._patience = trainer.plan.n_iter_no_change
         self._best_score = -math.inf
         self._best_state: dict[str, Any] | None = None
+        self._completed = trainer.completed
         self._stale = 0
 
     @property
@@ -306,16 +358,22 @@ class _Run(Generic[ModuleT]):
         return curve[-1] if curve and self.failure is None else math.inf
 
     def epoch(self) -> None:
-        """Train and validate one epoch."""
-        self.history.loss_curve.append(self.trainer.epoch())
-        if self.validate is None:
+        """Train and validate one epoch; an interruption leaves no half of it in the history."""
+        loss = self.trainer.epoch()
+        score = None if self.validate is None else self.validate(self.module)
+        self.history.loss_curve.append(loss)
+        self._completed = self.trainer.completed
+        if score is None:
             return
-        score = self.validate(self.module)
         self.history.validation_scores.append(score)
         # A difference, not a ratio: log densities have no sign to rely on.
         self._stale = 0 if score > self._best_score + self.trainer.plan.tol else self._stale + 1
         if score > self._best_score and self._patience is not None:
             self._best_score, self._best_state = score, self.trainer.state()
+
+    def rollback(self) -> None:
+        """Go back to the end of the last epoch that is in the history."""
+        self.trainer.restore(self._completed)
 
     def trial(self, n_epochs: int) -> None:
         """Train a few epochs; a divergence is remembered, not raised."""
@@ -329,6 +387,8 @@ class _Run(Generic[ModuleT]):
         """The module, at its best validation score if that is what decides, and its history."""
         if self._best_state is not None:
             self.trainer.restore(self._best_state)
+        elif self.trainer.retreat():
+            del self.history.loss_curve[-1:], self.history.validation_scores[-1:]
         return self.module, self.history
 
 

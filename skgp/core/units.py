@@ -102,7 +102,8 @@ class NoisyUnits(Units):
     def __init__(self, n_latents: int, noise_var: float) -> None:
         super().__init__()
         self.n_latents = self.n_noise = n_latents
-        self.log_noise = nn.Parameter(torch.full((n_latents,), math.log(noise_var)))
+        start = torch.full((n_latents,), math.log(noise_var), dtype=torch.float32)
+        self.log_noise = nn.Parameter(start)
 
     def moments(self, latent: Latent) -> UnitMoments:
         return UnitMoments(latent.f_mean, torch.diag_embed(self._noisy(latent).f_var))

@@ -53,7 +53,7 @@ def check_log_weights(log_weights: npt.ArrayLike, n_rows: int, n_components: int
 
 def check_mean(mean: npt.ArrayLike) -> FloatArray:
     """Copy of the means, shape (n, S) or (n, S, P)."""
-    values = np.array(mean, dtype=np.float64)
+    values = np.array(mean, dtype=np.float64, order="C")  # sums round alike whatever came in
     if values.ndim not in (2, 3) or 0 in values.shape[1:]:
         raise ValueError(
             "mean must have shape (n, S), or (n, S, P) with P outputs, with at least one component "
@@ -67,7 +67,7 @@ def check_mean(mean: npt.ArrayLike) -> FloatArray:
 
 def check_std(std: npt.ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Copy of the standard deviations, of the shape of the means; axes of length 1 are repeated."""
-    values = np.array(std, dtype=np.float64)
+    values = np.array(std, dtype=np.float64, order="C")
     fits = values.ndim == len(shape) and all(
         have in (1, want) for have, want in zip(values.shape, shape, strict=True)
     )
@@ -83,7 +83,7 @@ def check_scale_tril(scale_tril: npt.ArrayLike, shape: tuple[int, ...]) -> Float
     """Copy of the Cholesky factors, shape (n, S, P, P), for means of shape (n, S, P)."""
     if len(shape) != 3:
         raise ValueError("scale_tril needs several outputs: mean of shape (n, S, P)")
-    values = np.array(scale_tril, dtype=np.float64)
+    values = np.array(scale_tril, dtype=np.float64, order="C")
     if values.shape != (*shape, shape[-1]):
         raise ValueError(
             f"scale_tril must have shape {(*shape, shape[-1])} to fit mean, got {values.shape}"

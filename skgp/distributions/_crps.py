@@ -13,6 +13,7 @@ from scipy.special import erf, sici
 
 from skgp.distributions._chunks import WORK_ELEMENTS, blocks, chunks_by_cost
 from skgp.distributions._density import SMALLEST_STD
+from skgp.distributions._magnitude import common_unit
 from skgp.distributions._typing import FloatArray, IntArray
 
 # Standard deviations beyond which a normal tail (5e-13) is dropped.
@@ -25,14 +26,18 @@ _PAIR_COST = 8
 
 def crps(y: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """CRPS of each cell at its own observation `y`, shape (B,)."""
-    weights, std = np.exp(log_w), np.maximum(std, SMALLEST_STD)
-    misfit = np.sum(weights * _mean_abs(y[:, None] - mean, std * std), axis=1)
-    return np.asarray(misfit - 0.5 * mean_abs_difference(weights, mean, std))
+    unit = common_unit(mean, std, y)
+    y, mean = np.ldexp(y[:, None], -unit), np.ldexp(mean, -unit)
+    weights, std = np.exp(log_w), np.maximum(np.ldexp(std, -unit), SMALLEST_STD)
+    misfit = np.sum(weights * _mean_abs(y - mean, std * std), axis=1)
+    score = misfit - 0.5 * mean_abs_difference(weights, mean, std)
+    return np.asarray(np.ldexp(score, unit[:, 0]))
 
 
 def mean_abs_difference(weights: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """E|X - X'| of each cell, by whichever of the two ways is cheaper for it."""
     n_components = mean.shape[1]
+    mean = mean - mean.min(axis=1, keepdims=True)  # a standard deviation may be less than its ulp
     n_pairs = n_components * (n_components + 1) // 2
     low = np.min(mean - _HALF_WIDTH * std, axis=1)
     high = np.max(mean + _HALF_WIDTH * std, axis=1)

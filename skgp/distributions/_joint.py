@@ -11,7 +11,9 @@ from skgp.distributions._typing import BoolArray, FloatArray
 
 def row_norms(scale_tril: FloatArray) -> FloatArray:
     """Derive the standard deviations from a Cholesky factor of the covariance."""
-    return np.asarray(np.sqrt(np.sum(scale_tril * scale_tril, axis=-1)))
+    unit = np.frexp(np.abs(scale_tril).max(axis=-1))[1]  # against squares out of range
+    scaled = np.ldexp(scale_tril, -unit[..., None])
+    return np.asarray(np.ldexp(np.sqrt(np.sum(scaled * scaled, axis=-1)), unit))
 
 
 def lower_factor(root: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
 """Mixtures of normal distributions, one per row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -11,6 +11,7 @@ from skgp.distributions._base import random_generator, sample_size
 from skgp.distributions._chunks import blocks, row_chunks
 from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
+from skgp.distributions._magnitude import binary_exponent
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
 if TYPE_CHECKING:
@@ -125,6 +126,55 @@ class NormalMixture(ContinuousDistribution):
             factor = factor[:, None]
         return cls([0.0], centre[:, None], spread, factor)
 
+    @classmethod
+    def gather(cls, parts: Iterable[Self], n_rows: int) -> Self:
+        """Put together the rows of parts that need not exist at the same time.
+
+        Beside the result there is one part in memory at a time, where :func:`concat` needs all of
+        them.
+
+        Parameters
+        ----------
+        parts : iterable of NormalMixture
+            Consecutive rows, at least one part. All have the same outputs, and components of the
+            same weights.
+        n_rows : int
+            Rows of all parts together.
+
+        Returns
+        -------
+        NormalMixture of n_rows rows
+
+        Raises
+        ------
+        ValueError
+            If outputs, weights or the number of rows do not fit.
+        """
+        first: Self | None = None
+        wholes: list[FloatArray] = []
+        start = 0
+        for part in parts:
+            arrays = [a for a in (part._mean, part._std, part._scale_tril) if a is not None]
+            if first is None:
+                first = part
+                wholes = [np.empty((n_rows, *array.shape[1:])) for array in arrays]
+            shapes = [array.shape[1:] for array in arrays]
+            if (
+                shapes != [whole.shape[1:] for whole in wholes]
+                or part._single != first._single
+                or not np.array_equal(part._log_w, first._log_w)
+            ):
+                raise ValueError("gather needs parts with the same outputs and weights")
+            stop = start + len(part)
+            if stop <= n_rows:
+                for whole, array in zip(wholes, arrays, strict=True):
+                    whole[start:stop] = array
+            start = stop
+        if first is None or start != n_rows:
+            raise ValueError(f"gather needs parts of n_rows={n_rows} rows, got {start}")
+        mean, std, *factor = wholes
+        return cls._make(first._log_w, mean, std, factor[0] if factor else None, first._single)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the mean: (n,) or (n, P)."""
@@ -159,6 +209,18 @@ class NormalMixture(ContinuousDistribution):
             return np.asarray(np.sum(weights * (std**2 + (mean - centre) ** 2), axis=1))
 
         return self._per_cell(variance)
+
+    def std(self) -> FloatArray:
+        # The root of the same, whose squares leave the range of float64 long before it does: each
+        # cell is measured in a power of two near its largest deviation, which rounds nothing.
+        def deviation(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+            weights = np.exp(log_w)
+            spread = mean - np.sum(weights * mean, axis=1, keepdims=True)
+            unit = binary_exponent(std, spread)
+            squares = np.ldexp(std, -unit) ** 2 + np.ldexp(spread, -unit) ** 2
+            return np.ldexp(np.sqrt(np.sum(weights * squares, axis=1)), unit[:, 0])
+
+        return self._per_cell(deviation)
 
     def cov(self) -> FloatArray:
         """Covariance over the outputs of each row, by the law of total covariance.

@@ -12,6 +12,7 @@ from skgp.distributions._density import (
     logpdf_at_nodes,
     logsumexp,
 )
+from skgp.distributions._magnitude import common_unit
 from skgp.distributions._typing import FloatArray
 
 _MAX_ITER = 400
@@ -73,7 +74,8 @@ def mode(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     if n_components == 1:
         return mean[:, 0].copy()
     n_starts = min(n_components, _MAX_STARTS)
-    std = np.maximum(std, SMALLEST_STD)
+    unit = common_unit(mean, std)
+    mean, std = np.ldexp(mean, -unit), np.maximum(np.ldexp(std, -unit), SMALLEST_STD)
     out = np.empty(n_cells)
     for rows in row_chunks(n_cells, n_starts * n_components):
         part = log_w[rows], mean[rows], std[rows]
@@ -85,7 +87,7 @@ def mode(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
         peaks = _climb(starts, *part)
         best = np.argmax(logpdf_at_nodes(peaks, *part), axis=1)
         out[rows] = np.take_along_axis(peaks, best[:, None], axis=1)[:, 0]
-    return out
+    return np.asarray(np.ldexp(out, unit[:, 0]))
 
 
 def _climb(starts: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes
+from skgp.distributions._magnitude import binary_exponent
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._quadrature import panel_quadrature
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
@@ -30,7 +31,13 @@ class MonotoneTransformed(ContinuousDistribution):
     It serves models that were trained on transformed targets z = func(y). All functions act
     elementwise on arrays of shape (m,), or (m, P) with P outputs, for any m; an output may have
     its own transformation. Distribution functions, quantiles and samples are exact, moments and
-    scores come from quadrature.
+    scores come from quadrature. Values that `func` gives no number for are outside the support:
+    their density is 0, and their cdf 0 below it and 1 above.
+
+    A transformation that is constant over a range of z, as the inverse of a QuantileTransformer is
+    beyond the extremes of what it was fitted to, puts atoms into the distribution of Y. Moments,
+    quantiles, samples and the CRPS have them; `pdf` and `logpdf` are of the continuous part alone,
+    whose mass is less than one, and `cdf` at an atom may be any number between its limits there.
 
     Parameters
     ----------
@@ -99,10 +106,26 @@ class MonotoneTransformed(ContinuousDistribution):
         return f"MonotoneTransformed({self._base!r})"
 
     def mean(self) -> FloatArray:
-        return self._moment(1, np.zeros(self.shape))
+        out = np.empty(len(self) * self._sign.size)
+        for cells, z, weights, _ in self._quadrature():
+            out[cells] = np.sum(weights * self._at_nodes(z), axis=1)
+        return out.reshape(self.shape)
 
     def var(self) -> FloatArray:
-        return self._moment(2, self.mean())
+        with np.errstate(over="ignore", under="ignore"):
+            return np.square(self.std())
+
+    def std(self) -> FloatArray:
+        # Deviations are squared in a power of two near the largest one of their cell.
+        centre = self.mean().reshape(-1)
+        out = np.empty(centre.size)
+        for cells, z, weights, _ in self._quadrature():
+            with np.errstate(invalid="ignore"):  # an infinite mean
+                deviation = self._at_nodes(z) - centre[cells, None]
+            unit = binary_exponent(deviation)
+            squares = np.ldexp(deviation, -unit) ** 2
+            out[cells] = np.ldexp(np.sqrt(np.sum(weights * squares, axis=1)), unit[:, 0])
+        return np.where(np.isinf(centre), np.inf, out).reshape(self.shape)
 
     def median(self) -> FloatArray:
         return _apply(self._inverse_func, self._base.median(), "inverse_func")
@@ -169,7 +192,15 @@ class MonotoneTransformed(ContinuousDistribution):
         return dist
 
     def _forward(self, y: FloatArray) -> FloatArray:
-        return _apply(self._func, y, "func")
+        """Z of observed values; beyond the support it is infinite, as nothing lies there."""
+        z = _apply(self._func, y, "func")
+        undefined = np.isnan(z) & ~np.isnan(y)
+        if not undefined.any():
+            return z
+        # The support is an interval that holds the median: beyond it is below or above.
+        with np.errstate(invalid="ignore"):
+            beyond = np.sign(y - self.median()) * self._sign * np.inf
+        return np.where(undefined, beyond, z)
 
     def _inverse(self, z: FloatArray) -> FloatArray:
         """`inverse_func` of an array (n, P, k), handed over as (n * k, P) or (n * k,)."""
@@ -203,14 +234,6 @@ class MonotoneTransformed(ContinuousDistribution):
                 log_w, mean, std = (part[cells] for part in parts)
                 weights = weights * np.exp(logpdf_at_nodes(z, log_w, mean, std))
                 yield first + cells, z, weights, (log_w, mean, std)
-
-    def _moment(self, order: int, centre: FloatArray) -> FloatArray:
-        """E[(Y - centre)^order]."""
-        out = np.empty(centre.size)
-        for cells, z, weights, _ in self._quadrature():
-            deviation = self._at_nodes(z) - centre.reshape(-1)[cells, None]
-            out[cells] = np.sum(weights * deviation**order, axis=1)
-        return out.reshape(self.shape)
 
 
 def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:

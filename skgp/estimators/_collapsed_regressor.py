@@ -97,11 +97,12 @@ class CollapsedRegressor(GPRegressor):
         features, h = self._features(setup)
         kernel = make_kernel(self.kernel, n_outputs, h.shape[1], setup.lengthscale(h))
         Z = each_gp(kernel, setup.centres(h, n_inducing))
-        posterior = FullPosterior(torch.zeros(Z.shape[:2]), 1.0)
+        posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
         layer = SparseGP(kernel, Z, posterior, jitter).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
-        y = setup.Y.nan_to_num().mT  # scaled targets: zero is the mean
-        likelihood.start(start_hyperparameters(layer, h, y, setup.weight, INITIAL_NOISE))
+        few, weight = setup.few()
+        y = setup.Y[few].nan_to_num().mT  # scaled targets: zero is the mean
+        likelihood.start(start_hyperparameters(layer, h[few], y, weight, INITIAL_NOISE))
         return features, layer, likelihood
 
     def _candidate(self, model: CollapsedModel, n_data: float) -> Candidate[CollapsedModel]:

@@ -36,6 +36,6 @@ class DecoupledEstimator(StackEstimator):
             return super()._layer(kernel, setup, features, n_gps)
         Z_mean = each_gp(kernel, setup.centres(features, self.n_inducing_mean))
         Z = each_gp(kernel, setup.centres(features, self.n_inducing))
-        mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2]))
-        posterior = DiagonalPosterior(torch.zeros(Z.shape[:2]), INITIAL_VAR)
+        mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2], dtype=torch.float32))
+        posterior = DiagonalPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), INITIAL_VAR)
         return DecoupledGP(kernel, Z_mean, Z, mean_posterior, posterior, self.jitter)

@@ -17,7 +17,6 @@ from skgp.core.nodes import NodeRule
 from skgp.core.stack import FEEDFORWARD, Connection, GPStack
 from skgp.estimators._setup import Setup
 from skgp.estimators._stack_estimator import Hidden, StackEstimator
-from skgp.estimators._table import Array
 
 # What a hidden layer sees that has another one below it (deep sigma point paper, appendix A.4).
 TOPOLOGIES: Final[dict[str, Connection]] = {
@@ -84,9 +83,9 @@ class DeepEstimator(StackEstimator):
         features = h_kernel.squeeze(0)
         kernel = self._make_kernel(setup, features, self.width, number)
         Z = setup.centres(features, self.n_inducing)
-        mu = torch.zeros(self.width, len(Z))
+        mu = torch.zeros(self.width, len(Z), dtype=torch.float32)
         if self.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
-            mu = torch.randn(mu.shape, generator=torch.Generator().manual_seed(setup.seed))
+            mu.normal_(generator=torch.Generator().manual_seed(setup.seed))
         layer = self._sparse_layer(kernel, Z, mu, self._hidden_var).double()
         if self.hidden_mean != "concatenate":
             # Of both sources it starts with the layer below, which comes first.
@@ -129,7 +128,3 @@ class DeepEstimator(StackEstimator):
                 f"topology={self.topology!r} says what linear means see, and "
                 "hidden_mean='concatenate' has none: use topology='feedforward'"
             )
-
-    def _squeeze(self, values: Array) -> Array:
-        separate = self.n_layers > 1 and not self._shares_kernel()
-        return values if separate else super()._squeeze(values)

@@ -1,23 +1,31 @@
-"""What a classifier offers as soon as it can predict log probabilities."""
+"""What a classifier offers as soon as it can predict log probabilities of chunks of rows."""
 
 from abc import ABCMeta, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skgp.distributions import Bernoulli, Categorical
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._table import Array
 
 
 class DistributionClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Abstract base: `predict` and its kin, all derived from `predict_log_proba`."""
+    """Abstract base: `predict_log_proba` and its kin, from one chunk of rows after another."""
 
     _doc_link_module = "skgp"
 
     classes_: Array
 
     @abstractmethod
+    def _snapshot(self) -> Self:
+        """The estimator as it is now, which a fit in another thread does not change."""
+
+    @abstractmethod
+    def _log_probabilities(self, X: Any) -> Chunks[Array]:
+        """Log probabilities (B, C) of the classes for chunks of rows."""
+
     def predict_log_proba(self, X: Any) -> Array:
         """Log probabilities of the classes.
 
@@ -30,6 +38,8 @@ class DistributionClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         array of shape (n, C)
             Columns in the order of `classes_`; finite where the probability rounds to zero.
         """
+        (log_p,) = self._snapshot()._log_probabilities(X).gather(lambda log_p: (log_p,))
+        return log_p
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes.
@@ -43,7 +53,8 @@ class DistributionClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         array of shape (n, C)
             Columns in the order of `classes_`; rows sum to one.
         """
-        return np.exp(self.predict_log_proba(X))
+        (p,) = self._snapshot()._log_probabilities(X).gather(lambda log_p: (np.exp(log_p),))
+        return p
 
     def predict(self, X: Any) -> Array:
         """Most probable class, the first one of several.
@@ -56,8 +67,9 @@ class DistributionClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         array of shape (n,), labels
         """
-        codes = self.predict_log_proba(X).argmax(1)
-        labels: Array = self.classes_[codes]
+        fitted = self._snapshot()
+        (codes,) = fitted._log_probabilities(X).gather(lambda log_p: (log_p.argmax(1),))
+        labels: Array = fitted.classes_[codes]
         return labels
 
     def decision_function(self, X: Any) -> Array:
@@ -71,8 +83,12 @@ class DistributionClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         array of shape (n,) or (n, C)
         """
-        log_p = self.predict_log_proba(X)
-        return log_p if log_p.shape[1] > 2 else log_p[:, 1] - log_p[:, 0]
+
+        def decide(log_p: Array) -> tuple[Array]:
+            return (log_p if log_p.shape[1] > 2 else log_p[:, 1] - log_p[:, 0],)
+
+        (decision,) = self._snapshot()._log_probabilities(X).gather(decide)
+        return decision
 
     def predict_dist(self, X: Any) -> Bernoulli | Categorical:
         """Predictive distribution over the classes.
@@ -85,7 +101,7 @@ class DistributionClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
         -------
         Bernoulli for two classes, Categorical for several, with n rows
         """
-        p = self.predict_proba(X)
-        return (
-            Bernoulli(p[:, 1], self.classes_) if p.shape[1] == 2 else Categorical(p, self.classes_)
-        )
+        fitted = self._snapshot()
+        (p,) = fitted._log_probabilities(X).gather(lambda log_p: (np.exp(log_p),))
+        classes = fitted.classes_
+        return Bernoulli(p[:, 1], classes) if len(classes) == 2 else Categorical(p, classes)

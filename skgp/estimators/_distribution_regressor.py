@@ -1,22 +1,45 @@
-"""What a regressor offers as soon as it can predict a distribution."""
+"""What a regressor offers as soon as it can predict distributions of chunks of rows."""
 
 from abc import ABCMeta, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from skgp.distributions import NormalMixture
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._table import Array
 
 
 class DistributionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, metaclass=ABCMeta):
-    """Abstract base: `predict` and its kin, all derived from `predict_dist`."""
+    """Abstract base: `predict_dist` and its kin.
+
+    Means, quantiles and intervals are those of `predict_dist`, bit for bit, but are taken from one
+    chunk of rows after another, so that the distributions of all rows never exist at once.
+    """
 
     _doc_link_module = "skgp"
 
     @abstractmethod
+    def _snapshot(self) -> Self:
+        """The estimator as it is now, which a fit in another thread does not change."""
+
+    @abstractmethod
+    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+        """Predictive distributions of y of chunks of rows, in its units, noise included."""
+
     def predict_dist(self, X: Any) -> NormalMixture:
-        """Predictive distribution of y, in its units, noise included."""
+        """Predictive distribution of y, in its units, noise included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        NormalMixture with n rows
+        """
+        chunks = self._snapshot()._predictive(X)
+        return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
@@ -47,12 +70,15 @@ class DistributionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, met
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        dist = self.predict_dist(X)
+        chunks = self._snapshot()._predictive(X)
         if return_std:
-            return dist.mean(), dist.std()
+            mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
+            return mean, std
         if return_cov:
-            return dist.mean(), dist.cov()
-        return dist.mean()
+            mean, cov = chunks.gather(lambda dist: (dist.mean(), dist.cov()))
+            return mean, cov
+        (mean,) = chunks.gather(lambda dist: (dist.mean(),))
+        return mean
 
     def predict_proba(self, X: Any) -> NormalMixture:
         """The distribution of `predict_dist`, under the name that Pipeline forwards.
@@ -80,7 +106,8 @@ class DistributionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, met
         -------
         array of shape (n,) or (n, P), with a last axis k if q is an array
         """
-        return self.predict_dist(X).ppf(q)
+        (quantiles,) = self._snapshot()._predictive(X).gather(lambda dist: (dist.ppf(q),))
+        return quantiles
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
         """Central interval that holds y with the probability `coverage`.
@@ -94,7 +121,9 @@ class DistributionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator, met
         -------
         lower, upper : arrays of shape (n,) or (n, P)
         """
-        return self.predict_dist(X).interval(coverage)
+        chunks = self._snapshot()._predictive(X)
+        lower, upper = chunks.gather(lambda dist: dist.interval(coverage))
+        return lower, upper
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draws of y: joint over the outputs of a row, independent between rows.

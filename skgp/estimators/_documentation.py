@@ -174,7 +174,9 @@ default="matern52"
     "execution": """\
         memory : None, str or joblib.Memory, default=None
             Where scales, and inducing inputs of k-means, are kept, so that fits on the same rows
-            with an integer `random_state` share them.
+            with an integer `random_state` share them. Each version of skgp and scikit-learn keeps
+            its own; without a usable folder the fit warns and computes them. Whoever can write to
+            the folder can run code in the process that fits, for objects on disk are pickles.
         dtype : {"auto", "float32", "float64"}, default="auto"
             Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and
             predictions are always in float64.

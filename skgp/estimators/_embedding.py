@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from skgp.core.gradients import recorded_gradients
 from skgp.core.initialisation import principal_scores
 from skgp.core.kernels import Kernel, make_kernel
 from skgp.core.latent_inputs import N_COMPARED, LatentInputs
@@ -22,13 +23,14 @@ from skgp.core.likelihoods import Targets
 from skgp.core.local import Local
 from skgp.core.objectives import Batch, loss
 from skgp.distributions import NormalMixture
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import EmbeddingModel, GPModel, Model, StackModel
 from skgp.estimators._neural_estimator import NeuralEstimator
 from skgp.estimators._readout_estimator import ReadoutEstimator
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array, Scale, Table
 from skgp.estimators._trained_estimator import draw_seed
-from skgp.estimators._validation import Rows, check_observed
+from skgp.estimators._validation import Rows, check_magnitude, check_observed, unmasked
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
 _ROWS: Final = 1024  # whose inputs are looked for at a time, at most
@@ -62,6 +64,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     _rows: Array
 
     _doc_link_module = "skgp"
+    _names_of_targets: ClassVar[tuple[str, str]] = "X", "normalize_X"
     _min_auto_steps: ClassVar[int] = 1000
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -76,7 +79,6 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     # ------------------------------------------------------------------ fit
 
-    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model and the posterior of each row's latent inputs.
 
@@ -98,9 +100,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        self._validate_params()
-        rows = self._training_rows(X, y, None, reset=True)
-        return self._train(X, y, rows, None, check_random_state(self.random_state))
+        return self._become(lambda working: working._fit(X, y))
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit the model; the posterior means of the rows' latent inputs.
@@ -132,7 +132,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         array of shape (n, n_components)
             The means of `transform_dist`.
         """
-        return self._inputs(X)[1].mean.cpu().numpy()
+        return self._snapshot()._inputs(X)[1].mean.cpu().numpy()
 
     def transform_dist(self, X: Any) -> NormalMixture:
         """Posterior of the latent inputs of rows: a normal with independent entries.
@@ -151,7 +151,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NormalMixture with n rows
             One component, of n_components outputs.
         """
-        return _normal(self._inputs(X)[1])
+        return _normal(self._snapshot()._inputs(X)[1])
 
     def score_samples(self, X: Any) -> Array:
         """Estimate of the log density of rows, in nats and in the units of X.
@@ -170,15 +170,15 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         -------
         array of shape (n,)
         """
-        Y, local = self._inputs(X)
-        model = self._fitted_model()
-        inversion = model.inversion(self._objective())
-        size = max(1, _CELLS // (self.n_importance * len(model.log_weights)))
-        parts = [
-            inversion.log_density(local_of_chunk, targets, self.n_importance).cpu().numpy()
-            for local_of_chunk, targets in self._chunks(Y, local, size)
-        ]
-        return np.concatenate(parts) - ~np.isnan(Y) @ np.log(model.y_scale.unit)
+        fitted = self._snapshot()
+        Y, local = fitted._inputs(X)
+        inversion = fitted.model_.inversion(fitted._objective())
+        size = max(1, _CELLS // (fitted.n_importance * len(fitted.model_.log_weights)))
+        densities = -(~np.isnan(Y) @ np.log(fitted.model_.y_scale.unit))
+        for rows, local_of_chunk, targets in fitted._parts(Y, local, size):
+            log_density = inversion.log_density(local_of_chunk, targets, fitted.n_importance)
+            densities[rows] += log_density.cpu().numpy()
+        return densities
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`.
@@ -205,7 +205,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NormalMixture with m rows
             Joint over the columns of the table, in their units.
         """
-        return self._distribution(Z, self._fitted_model().predictor())
+        chunks = self._snapshot()._predictive(Z)
+        return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
     def inverse_transform(self, Z: Any) -> Array:
         """Mean of `predict_dist`.
@@ -218,7 +219,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         -------
         array of shape (m, P)
         """
-        return self.predict_dist(Z).mean()
+        (mean,) = self._snapshot()._predictive(Z).gather(lambda dist: (dist.mean(),))
+        return mean
 
     # --------------------------------------------------- fitted attributes
 
@@ -234,6 +236,12 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     # ------------------------------------------------------------- helpers
 
+    @with_callbacks
+    def _fit(self, X: Any, y: Any) -> list[Warning]:
+        self._validate_params()
+        rows = self._training_rows(X, y, None, reset=True)
+        return self._train(X, y, rows, None, check_random_state(self.random_state))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -247,6 +255,9 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         super()._fitted_model()
         return self.model_
 
+    def _predictive(self, Z: Any) -> Chunks[NormalMixture]:
+        return self._distributions(Z, self._fitted_model().predictor())
+
     def _training_posterior(self) -> Local:
         local = self._fitted_model().inputs.posterior.of_rows(slice(None))
         return Local(*(moment.detach() for moment in local))
@@ -255,6 +266,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         """Outputs are the table, inputs where the means of the latent inputs start."""
         Y = self._table_rows(X, reset=reset)
         check_observed(Y, "X")
+        check_magnitude(Y, "X")
         scaled = Scale(Y, None, self.normalize_X).apply(Y)
         start = principal_scores(torch.from_numpy(scaled).nan_to_num(), self.n_components)
         return Rows(start.numpy(), Y, None)
@@ -262,13 +274,14 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     def _table_rows(self, X: Any, *, reset: bool) -> Array:
         # A copy, because the training rows are kept.
         finite: Any = "allow-nan"
+        X = unmasked(X, "X", fill=True)
         checked = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True
         )
         return np.asarray(checked)
 
     def _prediction_inputs(self, X: Any) -> Array:
-        Z = np.asarray(check_array(X, dtype=np.float64, input_name="Z"))
+        Z = np.asarray(check_array(unmasked(X, "Z"), dtype=np.float64, input_name="Z"))
         n_inputs = self._n_features_out
         if Z.shape[1] != n_inputs:
             raise ValueError(
@@ -335,24 +348,26 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
             moment[new] = of_new
         return Y, local
 
+    @recorded_gradients()
     def _find(self, Y: Array, start: Local) -> Local:
-        """Posteriors of rows (n, P) that start at others."""
+        """Posteriors of rows (n, P) that start at others, in the place of where they start."""
         model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()
         inversion = model.inversion(self._objective())
         size = max(1, min(_ROWS, _CELLS // (N_COMPARED * self.n_samples)))
-        parts = [
-            inversion.posterior(start_of_chunk, targets)
-            for start_of_chunk, targets in self._chunks(Y, start, size)
-        ]
-        return Local(*(torch.cat(moments) for moments in zip(*parts, strict=True)))
+        for rows, start_of_chunk, targets in self._parts(Y, start, size):
+            found = inversion.posterior(start_of_chunk, targets)
+            for moment, of_chunk in zip(start, found, strict=True):
+                moment[rows] = of_chunk
+        return start
 
-    def _chunks(self, Y: Array, local: Local, size: int) -> Iterator[tuple[Local, Targets]]:
-        """Moments and scaled rows, some at a time."""
+    def _parts(self, Y: Array, local: Local, size: int) -> Iterator[tuple[slice, Local, Targets]]:
+        """Rows, moments and scaled targets, some at a time."""
         model = self._fitted_model()
         for first in range(0, len(Y), size):
             rows = slice(first, first + size)
             y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
-            yield Local(*(m[rows] for m in local)), Targets(y.nan_to_num(), (~y.isnan()).to(y))
+            targets = Targets(y.nan_to_num(), (~y.isnan()).to(y))
+            yield rows, Local(*(moment[rows] for moment in local)), targets
 
 
 class NeuralEmbedding(NeuralEstimator, Embedding):

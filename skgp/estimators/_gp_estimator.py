@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from skgp.core.features import FeatureExtractor, make_features, start_features
 from skgp.core.kernels import PROFILES, GPyTorchBase, Kernel, KernelLike
 from skgp.core.layers import SparseLayer
+from skgp.core.projected import SharedGP
 from skgp.estimators._model import StackModel
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array
@@ -34,7 +35,7 @@ class GPEstimator(TrainedEstimator):
         "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
         "feature_extractor": [None, StrOptions({"dkl", "deep-kernel"}), "array-like", callable],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "jitter": [Interval(Real, 0, None, closed="neither")],
+        "jitter": [Interval(Real, 0, 1, closed="right")],
     }
 
     # --------------------------------------------------- fitted attributes
@@ -52,7 +53,7 @@ class GPEstimator(TrainedEstimator):
         """
         model = self._fitted_model()
         lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
-        if self.feature_extractor is None:
+        if not model.stack.has_features:
             # Latent covariates, if the layer sees any, come after the columns of X.
             lengthscale = lengthscale[:, : len(model.x_scale.unit)] * model.x_scale.unit
         return self._squeeze(lengthscale)
@@ -65,7 +66,9 @@ class GPEstimator(TrainedEstimator):
 
     def _squeeze(self, values: Array) -> Array:
         """Without the axis of the first layer's functions where there is only one by design."""
-        return values if self._output_shape else values[0]
+        stack = self._fitted_model().stack
+        alone = stack.bottom is stack.top and not self._output_shape
+        return values[0] if alone or isinstance(stack.bottom, SharedGP) else values
 
     def _features(self, setup: Setup) -> tuple[torch.nn.Module | None, torch.Tensor]:
         """The network of a deep kernel, or None, and the features (n, F) of the setup's rows."""
@@ -98,7 +101,7 @@ class InducingEstimator(GPEstimator):
         layer = model.stack.bottom
         assert isinstance(layer, SparseLayer)
         Z: Array = layer.Z.detach().cpu().numpy()
-        if self.feature_extractor is None:
+        if not model.stack.has_features:
             Z = Z[..., : len(model.x_scale.unit)] * model.x_scale.unit + model.x_scale.offset
         return self._squeeze(Z)
 

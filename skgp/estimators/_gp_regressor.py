@@ -29,7 +29,9 @@ class GPRegressor(GPEstimator, TrainedRegressor):
         -------
         NormalMixture with n rows
         """
-        return self._distribution(X, self._fitted_model().noiseless_predictor())
+        fitted = self._snapshot()
+        chunks = fitted._distributions(X, fitted.model_.noiseless_predictor())
+        return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
     def _fitted_model(self) -> GPModel:
         super()._fitted_model()

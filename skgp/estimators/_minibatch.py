@@ -3,17 +3,21 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils._param_validation import Interval
 
+from skgp.core.optimizers import Clipped
 from skgp.core.training import History, Plan, Trainer, constant, one_cycle
+from skgp.estimators._outliers import find_outliers
+from skgp.estimators._stream import ENOUGH, Opening
 from skgp.estimators._trained_estimator import TrainedEstimator, draw_seed
-from skgp.estimators._validation import Rows
 
 _MIN_AUTO_EPOCHS = 3
 
@@ -24,6 +28,8 @@ class MinibatchEstimator(TrainedEstimator):
     # Parameters that every family stores in its constructor.
     batch_size: int
     learning_rate_init: float
+
+    _opening: Opening | None  # of a stream that has not settled
 
     # max_iter="auto": fewer epochs for a long table, more for a short one
     _auto_epochs: ClassVar[int] = 100
@@ -36,10 +42,11 @@ class MinibatchEstimator(TrainedEstimator):
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
     }
 
-    def _fit_chunk(self, read: Callable[..., Rows], n_total: float | None) -> Self:
-        """Validate the arguments of `partial_fit` and train one epoch.
+    @with_callbacks
+    def _fit_chunk(self, arguments: Mapping[str, Any], n_total: float | None) -> list[Warning]:
+        """Validate the arguments of `partial_fit`, those of `_training_rows` among them, and train.
 
-        `read` is `_training_rows` with all arguments but `reset`.
+        One epoch, with gradients that are clipped to what is usual in the stream.
         """
         self._validate_params()
         self._check_stream()
@@ -48,26 +55,56 @@ class MinibatchEstimator(TrainedEstimator):
             if not math.isfinite(n_total):
                 raise ValueError(f"n_total must be finite, got {n_total}")
         going_on = hasattr(self, "model_")
-        rows = self._condensed(read(reset=not going_on))
+        if going_on:
+            self._check_unchanged("partial_fit")
+        rows = self._condensed(self._training_rows(**arguments, reset=not going_on))
         rng = check_random_state(self.random_state)
-        table = self._table(rows, self._scales() if going_on else None)
-        model = self._copy_of_model(table.like) if going_on else self._models(table, rng)[0]
+        opening = self._opening if going_on else Opening.of(rows)
+        report: list[Warning] = []
+        if going_on and (opening is None or opening.has_scales):
+            outliers = find_outliers(rows, *self._scales())
+            report += outliers.warning("the step leaves them out")
+            if not outliers.are_most:
+                rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
+        if going_on and opening is not None:
+            opening = opening.extended(rows)
+        starts = opening is not None and opening.is_due
+        if opening is not None and starts:
+            start = self._table(opening.rows, None)
+            table = self._table(rows, (start.x_scale, start.y_scale), start.like)
+            model, state = self._models(start, rng)[0], None
+            opening = opening.started()
+        else:
+            table = self._table(rows, self._scales())
+            model, state = self._copy_of_model(table.like), copy.deepcopy(self._optimizer_state)
         seen = getattr(self, "n_samples_seen_", 0.0) + table.n_data
+        candidate = self._candidate(model, seen if n_total is None else n_total)
+        trained = [p for p in model.parameters() if p.requires_grad]
         trainer = Trainer(
-            self._candidate(model, seen if n_total is None else n_total),
+            candidate._replace(optimizer=Clipped(trained, candidate.optimizer)),
             table,
-            dataclasses.replace(self._plan(len(table)), schedule=constant),
+            dataclasses.replace(
+                self._plan(len(table)), max_iter=1, schedule=constant, ceiling=math.inf
+            ),
             torch.Generator().manual_seed(draw_seed(rng)),
         )
-        if going_on and self._optimizer_state is not None:
-            trainer.optimizer.load_state_dict(copy.deepcopy(self._optimizer_state))
+        if state is not None:
+            trainer.optimizer.load_state_dict(state)
         with self._remedies():
             loss = trainer.epoch()
         history = History([*getattr(self, "loss_curve_", []), loss])
         self._set(self._fitted_attributes(model, history, rows.y, table))
         self.n_samples_seen_ = seen
         self._optimizer_state = trainer.optimizer.state_dict()
-        return self
+        self._opening = self._continued(opening, rng)
+        return report
+
+    def _continued(self, opening: Opening | None, rng: np.random.RandomState) -> Opening | None:
+        """What a stream has to remember of its first rows: nothing once its start is settled."""
+        enough = max(ENOUGH, getattr(self, "n_inducing", 0))
+        if opening is None or opening.is_settled(enough):
+            return None
+        return opening.shortened(enough, rng)
 
     def _check_stream(self) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""

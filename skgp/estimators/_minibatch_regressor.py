@@ -1,9 +1,6 @@
 """Regressors that are trained by minibatches and take streams of chunks."""
 
-from functools import partial
 from typing import Any, ClassVar, Self
-
-from sklearn.callback import with_callbacks
 
 from skgp.estimators._minibatch import MinibatchEstimator
 from skgp.estimators._trained_regressor import TrainedRegressor
@@ -17,7 +14,6 @@ class MinibatchRegressor(MinibatchEstimator, TrainedRegressor):
         **TrainedRegressor._parameter_constraints,
     }
 
-    @with_callbacks
     def partial_fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None
     ) -> Self:
@@ -44,4 +40,5 @@ class MinibatchRegressor(MinibatchEstimator, TrainedRegressor):
         ValueError
             If `early_stopping` is set, or as in `fit`.
         """
-        return self._fit_chunk(partial(self._training_rows, X, y, sample_weight), n_total)
+        arguments = {"X": X, "y": y, "sample_weight": sample_weight}
+        return self._become(lambda working: working._fit_chunk(arguments, n_total))

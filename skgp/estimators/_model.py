@@ -17,6 +17,10 @@ from skgp.estimators._table import Scale, Table
 
 Predictor = Callable[[Tensor], Predictive]
 
+# Log density of an output in validation scores, in its standardised units: that of a normal
+# distribution six standard deviations from its mean. Else a single wrong target would decide.
+_LEAST_LOG_DENSITY = -20.0
+
 
 class Model(nn.Module, ABC):
     """Abstract base: trained, copied and pickled as one module."""
@@ -42,12 +46,17 @@ class Model(nn.Module, ABC):
 
     @torch.no_grad()
     def mean_log_density(self, table: Table, chunk: int) -> float:
-        """Mean predictive log density of the rows of a table, in the user's units."""
+        """Mean predictive log density of the rows of a table, in the user's units.
+
+        That of a row counts as -20 nats for each of its outputs, in standardised units, or more.
+        """
         log_density = self.log_density()
         total = 0.0
         for rows in torch.split(torch.arange(len(table)), chunk):
             batch = table.batch(rows)
-            values = log_density(batch)
+            mask = batch.targets.mask
+            n_outputs = batch.targets.y.shape[1] if mask is None else mask.sum(-1)
+            values = log_density(batch).clamp(min=_LEAST_LOG_DENSITY * n_outputs)
             total += float((values if batch.weight is None else values * batch.weight).sum())
         return total / len(table) - table.mean_log_unit
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from skgp.core.inducing import Array
+from skgp.core.subsample import BoolArray, Keys, subsample
 
+_HYPER_ROWS = 3000  # rows from which hyper-parameters are estimated
 _RESTART_SPREAD = 0.5  # standard deviation of the log lengthscales that restarts begin with
 
 
@@ -18,22 +20,22 @@ class Centres:
 
     Parameters
     ----------
-    kmeans : callable (X, n, seed) -> array
+    kmeans : callable (X, weight, n, seed) -> array
         Perhaps cached on disk.
     seed : int
     """
 
-    def __init__(self, kmeans: Callable[[Array, int, int], Array], seed: int) -> None:
+    def __init__(self, kmeans: Callable[[Array, Array, int, int], Array], seed: int) -> None:
         self._kmeans = kmeans
         self._seed = seed
         self._known: dict[tuple[str, int], Tensor] = {}
 
-    def __call__(self, x: Tensor, n: int) -> Tensor:
-        """At most n centres of the rows of x (n, D)."""
+    def __call__(self, x: Tensor, weight: Tensor, n: int) -> Tensor:
+        """At most n centres of the rows of x (n, D) with weights (n,)."""
         rows = x.contiguous().numpy()  # the hash of an array depends on its order in memory
-        key = joblib.hash(rows), n
+        key = joblib.hash((rows, weight.numpy())), n
         if key not in self._known:
-            self._known[key] = torch.from_numpy(self._kmeans(rows, n, self._seed))
+            self._known[key] = torch.from_numpy(self._kmeans(rows, weight.numpy(), n, self._seed))
         return self._known[key]
 
 
@@ -49,12 +51,16 @@ class Setup:
         Scaled targets of the same rows; NaN where missing.
     weight : Tensor of shape (n,)
         Weights of the same rows.
+    groups : array of shape (n, G)
+        Whether each of the same rows belongs to a class, or has observed an output.
+    keys : array of shape (n,)
+        Of the same rows, see `row_keys`.
     n_data : float
         Sum of the weights of all training rows.
     n_rows : int
         Number of all training rows.
-    centres : Centres
-        Shared by all restarts.
+    shared_centres : Centres
+        Of all restarts.
     restart : int
         Number of the restart, from zero.
     seed : int
@@ -64,9 +70,11 @@ class Setup:
     x: Tensor
     Y: Tensor
     weight: Tensor
+    groups: BoolArray
+    keys: Keys
     n_data: float
     n_rows: int
-    centres: Centres
+    shared_centres: Centres
     restart: int
     seed: int
 
@@ -74,6 +82,16 @@ class Setup:
     def observed_weight(self) -> Tensor:
         """Weights (n,) of the rows, zero for those without targets."""
         return self.weight * (~self.Y.isnan()).any(-1)
+
+    def centres(self, features: Tensor, n: int) -> Tensor:
+        """At most n inducing inputs for features (n, F) of the rows, of those with targets."""
+        return self.shared_centres(features, self.observed_weight, n)
+
+    def few(self) -> tuple[Tensor, Tensor]:
+        """Numbers of some rows that stand for all, and their weights; rows without targets not."""
+        weight = self.observed_weight.numpy()
+        index, weight = subsample(weight, self.groups, self.keys, _HYPER_ROWS, self.seed)
+        return torch.from_numpy(index), torch.from_numpy(weight)
 
     def lengthscale(self, features: Tensor) -> float:
         """Initial lengthscale for features (n, F) of unit variance.
@@ -85,4 +103,5 @@ class Setup:
         if self.restart == 0:
             return lengthscale
         generator = torch.Generator().manual_seed(self.seed)
-        return lengthscale * math.exp(_RESTART_SPREAD * float(torch.randn((), generator=generator)))
+        deviation = float(torch.randn((), generator=generator, dtype=torch.float32))
+        return lengthscale * math.exp(_RESTART_SPREAD * deviation)

@@ -1,12 +1,10 @@
 """What sparse and deep classifiers share: the likelihood, and where its functions start."""
 
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
-from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
@@ -46,7 +44,6 @@ class StackClassifier(StackEstimator, TrainedClassifier):
         "label_noise": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    @with_callbacks
     def partial_fit(
         self,
         X: Any,
@@ -89,8 +86,8 @@ class StackClassifier(StackEstimator, TrainedClassifier):
                 "classes in a stream are unknown: pass a dict of weights"
             )
         declared = None if classes is None else np.unique(classes)
-        read = partial(self._training_rows, X, y, sample_weight, classes=declared)
-        return self._fit_chunk(read, n_total)
+        arguments = {"X": X, "y": y, "sample_weight": sample_weight, "classes": declared}
+        return self._become(lambda working: working._fit_chunk(arguments, n_total))
 
     # ------------------------------------------------------------- helpers
 

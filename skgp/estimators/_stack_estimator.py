@@ -24,7 +24,6 @@ from skgp.estimators._gp_estimator import INITIAL_NOISE, InducingEstimator, each
 from skgp.estimators._minibatch import MinibatchEstimator
 from skgp.estimators._model import StackModel
 from skgp.estimators._setup import Setup
-from skgp.estimators._table import Array
 
 INITIAL_VAR = 0.1  # of q(v)
 
@@ -94,8 +93,10 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
         # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and
         # on a long table that costs more than it saves.
         if not hidden.n_layers or len(x) <= self.batch_size:
-            rows = h, outputs.latent, setup.observed_weight
+            few, weight = setup.few()
+            rows = h[few], outputs.latent[:, few], weight
             noise_var = start_hyperparameters(layer, *rows, INITIAL_NOISE)
+            rows = h, outputs.latent, setup.observed_weight
             n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
             start_posterior(layer, *rows, noise_var, n_observed)
             outputs.start(noise_var)
@@ -126,18 +127,16 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         """The top layer of n_gps GPs with initial inducing inputs among the features (n, F)."""
         Z = setup.centres(features, self.n_inducing)
-        return self._sparse_layer(kernel, Z, torch.zeros(n_gps, len(Z)), INITIAL_VAR)
+        mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
+        return self._sparse_layer(kernel, Z, mu, INITIAL_VAR)
 
     def _sparse_layer(self, kernel: Kernel, Z: Tensor, mu: Tensor, variance: float) -> SparseLayer:
         """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
         posterior = make_posterior(self._covariance(), mu, variance)
         if self._shares_kernel():
-            Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu))
+            Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu), dtype=torch.float32)
             return SharedGP(kernel, Z, posterior, mean, self.jitter)
         return SparseGP(kernel, each_gp(kernel, Z), posterior, self.jitter)
-
-    def _squeeze(self, values: Array) -> Array:
-        return values[0] if self._shares_kernel() else super()._squeeze(values)
 
     def _covariance(self) -> Covariance:
         """Parametrisation of q(u)."""

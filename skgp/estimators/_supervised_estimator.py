@@ -1,13 +1,14 @@
 """Trained estimators whose targets are given: held-out rows of their own."""
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
+from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 
 from skgp.estimators._trained_estimator import TrainedEstimator
-from skgp.estimators._validation import Rows, split_rows
+from skgp.estimators._validation import Rows, check_observed, split_rows
 
 
 class SupervisedEstimator(TrainedEstimator):
@@ -25,6 +26,7 @@ class SupervisedEstimator(TrainedEstimator):
         """Rows that give the same model: all of them by default."""
         return rows
 
+    @with_callbacks
     def _fit(
         self,
         X: Any,
@@ -33,10 +35,11 @@ class SupervisedEstimator(TrainedEstimator):
         X_val: Any,
         y_val: Any,
         sample_weight_val: Any,
-    ) -> Self:
+    ) -> list[Warning]:
         """Validate the arguments of `fit` and train."""
         self._validate_params()
         rows = self._training_rows(X, y, sample_weight, reset=not self._continues())
+        check_observed(rows.y)
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together")
         if X_val is None and sample_weight_val is not None:

@@ -1,5 +1,6 @@
 """A table of rows that become scaled tensors batch by batch."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,18 @@ from torch import Tensor
 
 from skgp.core.likelihoods import Targets
 from skgp.core.objectives import Batch
+from skgp.core.subsample import Keys, row_keys
 
 Array = npt.NDArray[Any]
 
 _FAR = 1e9
+_FAR_TARGET = 1e12  # whose square is within the range of float32
+_ORDINARY = 1e100  # where squares are far from the ends of the range of float64
+# Of a column's unit, in units of the spacing of floats at its largest number: the quantiles of a
+# narrow distribution have to be different numbers.
+_LEAST_SPACINGS = 1024.0
+_LEAST_UNIT = 1e-150
+_LARGEST_UNSCALED = 1e10  # a standard deviation of 0.01 beside it is still some spacings
 
 
 class Scale:
@@ -22,7 +31,7 @@ class Scale:
     Parameters
     ----------
     values : array of shape (n, d)
-        Columns; NaN entries are ignored.
+        Columns; NaN entries are ignored. A column without an entry has offset zero and unit one.
     sample_weight : array of shape (n,) or None
     enabled : bool
         If False, offset zero and unit one.
@@ -30,22 +39,71 @@ class Scale:
 
     def __init__(self, values: Array, sample_weight: Array | None, enabled: bool) -> None:
         n_columns = values.shape[1]
+        self.enabled = enabled
         self.offset = np.zeros(n_columns)
         self.unit = np.ones(n_columns)
-        if enabled:
-            scaler = StandardScaler().fit(values, sample_weight=sample_weight)
-            self.offset = np.asarray(scaler.mean_, dtype=float)
-            # Where the scaler replaced the deviation, the column is constant: its own size is
-            # then the unit, so that results stay in proportion whatever the user's units are.
-            constant = np.where(self.offset == 0.0, 1.0, np.abs(self.offset))
-            varies = scaler.scale_ == np.sqrt(scaler.var_)
-            self.unit = np.where(varies, scaler.scale_, constant)
-            # The mean of equal numbers can be off by an ulp: a constant column is its maximum.
-            self.offset = np.where(varies, self.offset, np.nanmax(values, axis=0))
+        if not enabled:
+            return
+        low, high = (np.asarray(f(values, axis=0), float) for f in (np.fmin.reduce, np.fmax.reduce))
+        seen = ~np.isnan(high)
+        size = np.where(seen, np.fmax(np.abs(low), np.abs(high)), 0.0)
+        ordinary = (size == 0.0) | ((size < _ORDINARY) & (size > 1.0 / _ORDINARY))
+        exponent = np.where(ordinary, 0, np.frexp(size)[1])
+        if not ordinary.all():  # squares would leave the range of float64
+            values = np.ldexp(np.asarray(values, dtype=float), -exponent)
+        if sample_weight is not None:  # the scaler takes them in the precision of the values
+            sample_weight = sample_weight / sample_weight.max()
+        scaler = StandardScaler().fit(
+            values if seen.all() else values[:, seen], sample_weight=sample_weight
+        )
+        mean, unit, varies = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns, bool)
+        mean[seen], unit[seen] = scaler.mean_, scaler.scale_
+        # Where the scaler replaced the standard deviation, the column is constant: its own size is
+        # then the unit, so that results stay in proportion whatever the user's units are. The mean
+        # of equal numbers can be off by an ulp: the offset of a constant column is its maximum.
+        varies[seen] = scaler.scale_ == np.sqrt(scaler.var_)
+        varies &= high > low
+        constant = np.where(size == 0.0, 1.0, size)
+        self.offset = np.where(varies, np.ldexp(mean, exponent), np.where(seen, high, 0.0))
+        self.unit = np.where(varies, np.ldexp(unit, exponent), constant)
+        self.unit = np.fmax(self.unit, _LEAST_SPACINGS * np.finfo(float).eps * size)
 
     def apply(self, values: Array) -> Array:
         """Values in units of the scale, float64."""
         return np.asarray((values - self.offset) / self.unit, dtype=np.float64)
+
+
+def check_scale(values: Array, scale: Scale, name: str, switch: str) -> None:
+    """Refuse targets in units that predictions could not be given in.
+
+    Parameters
+    ----------
+    values : array of shape (n, P)
+    scale : Scale
+        Of these values.
+    name : str
+        Of the argument.
+    switch : str
+        Of the parameter that decides whether they are scaled.
+
+    Raises
+    ------
+    ValueError
+    """
+    if scale.enabled:
+        least = scale.unit.min()
+        if least < _LEAST_UNIT:
+            raise ValueError(
+                f"{name} has a column with a standard deviation of {least:g}, and the least "
+                f"allowed is {_LEAST_UNIT:g}: use other units"
+            )
+        return
+    largest = max(np.fmax.reduce(values, axis=None), -np.fmin.reduce(values, axis=None))
+    if largest > _LARGEST_UNSCALED:
+        raise ValueError(
+            f"{name} holds numbers as large as {largest:g}, and with {switch}=False the largest "
+            f"allowed is {_LARGEST_UNSCALED:g}: keep {switch} on or use other units"
+        )
 
 
 def make_scale(values: Array, sample_weight: Array | None, enabled: bool) -> Scale:
@@ -104,11 +162,21 @@ class Table:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @cached_property
+    def keys(self) -> Keys:
+        """Numbers that look random and depend only on the contents of a row."""
+        return row_keys(self.X, self.Y)
+
+    @cached_property
+    def order(self) -> Tensor:
+        """Numbers of the rows, in an order that is the same however the table is sorted."""
+        return torch.from_numpy(np.argsort(self.keys, kind="stable"))
+
     def batch(self, rows: Tensor) -> Batch:
         """Scaled rows with these indices (B,)."""
         index = rows.numpy()
         x = self._tensor(scale_inputs(self.X[index], self.x_scale))
-        y = self._tensor(self.y_scale.apply(self.Y[index]))
+        y = self._tensor(self.y_scale.apply(self.Y[index]).clip(-_FAR_TARGET, _FAR_TARGET))
         mask = None
         if self._has_missing:
             observed = ~torch.isnan(y)

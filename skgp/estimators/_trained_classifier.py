@@ -3,15 +3,21 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.callback import with_callbacks
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 
+from skgp.core.subsample import BoolArray
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._distribution_classifier import DistributionClassifier
 from skgp.estimators._model import ClassModel
 from skgp.estimators._supervised_estimator import SupervisedEstimator
 from skgp.estimators._table import Array
-from skgp.estimators._validation import Rows, check_labels, split_by_class
+from skgp.estimators._validation import (
+    Rows,
+    check_class_weight,
+    check_labels,
+    split_by_class,
+)
 
 
 class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
@@ -28,7 +34,6 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -65,22 +70,8 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Log probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        array of shape (n, C)
-            Columns in the order of `classes_`; finite where the probability rounds to zero.
-        """
-        log_probabilities = self._fitted_model().log_probabilities()
-        return self._concatenated(X, log_probabilities)
+        held_out = X_val, y_val, sample_weight_val
+        return self._become(lambda working: working._fit(X, y, sample_weight, *held_out))
 
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions, before the link.
@@ -94,19 +85,26 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         mean, variance : arrays of shape (n,), or (n, C) if there is a function for each class
             Without a unit. Of a deep model they are those of a mixture over its nodes.
         """
-        moments = self._concatenated(X, self._fitted_model().latent_moments(), axis=1)
-        mean, variance = moments if self._output_shape else moments[..., 0]
-        return mean, variance
+        fitted = self._snapshot()
+        latent_moments = fitted.model_.latent_moments()
+        chunks = fitted._in_chunks(X, lambda x: latent_moments(x).cpu().numpy())
+        mean, variance = chunks.gather(tuple)
+        return (mean, variance) if fitted._output_shape else (mean[:, 0], variance[:, 0])
 
     # ------------------------------------------------------------- helpers
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if isinstance(self.class_weight, dict):
+            check_class_weight(self.class_weight)
 
     def _fitted_model(self) -> ClassModel:
         super()._fitted_model()
         return self.model_
 
-    def _concatenated(self, X: Any, function: Any, axis: int = 0) -> Array:
-        parts = self._in_chunks(X, lambda x: function(x).cpu().numpy())
-        return np.concatenate(parts, axis=axis)
+    def _log_probabilities(self, X: Any) -> Chunks[Array]:
+        log_probabilities = self._fitted_model().log_probabilities()
+        return self._in_chunks(X, lambda x: log_probabilities(x).cpu().numpy())
 
     def _training_rows(
         self,
@@ -164,6 +162,9 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
 
     def _scales_targets(self) -> bool:
         return False
+
+    def _groups(self, Y: Array) -> BoolArray:
+        return np.asarray(np.arange(len(self.classes_)) == Y)
 
     def _target_attributes(self, y: Array) -> dict[str, Any]:
         return {"_output_shape": self._latent_shape()}

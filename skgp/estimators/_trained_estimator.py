@@ -4,25 +4,41 @@ import copy
 import sys
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, check_memory, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skgp.core.gradients import recorded_gradients
 from skgp.core.inducing import kmeans_inducing_points
+from skgp.core.processes import guard_against_fork
+from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training import Candidate, History, Plan, train
+from skgp.estimators._affordable import check_affordable, named_allocations
+from skgp.estimators._cache import Cached
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import Model
+from skgp.estimators._outliers import find_outliers
 from skgp.estimators._setup import Centres, Setup
-from skgp.estimators._table import Array, Scale, Table, make_scale, scale_inputs
-from skgp.estimators._validation import Rows
+from skgp.estimators._table import (
+    Array,
+    Scale,
+    Table,
+    check_scale,
+    make_scale,
+    scale_inputs,
+)
+from skgp.estimators._validation import Rows, check_no_booleans, unmasked
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
+
+Part = TypeVar("Part")
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS = 2**17  # rows times components: a cell of a deep model takes up to some 5 kB
@@ -54,6 +70,34 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
 
     _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
+    _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
+    _is_clone: bool = False
+
+    # The argument that holds the targets, and the parameter that says whether they are scaled.
+    _names_of_targets: ClassVar[tuple[str, str]] = "y", "normalize_y"
+
+    # Parameters that a model which goes on reads anew.
+    _changeable: ClassVar[frozenset[str]] = frozenset(
+        {
+            "batch_size",
+            "beta_reg",
+            "device",
+            "dtype",
+            "early_stopping",
+            "gamma",
+            "learning_rate_init",
+            "max_iter",
+            "memory",
+            "n_iter_no_change",
+            "objective",
+            "random_state",
+            "tol",
+            "validation_fraction",
+            "verbose",
+            "warm_start",
+            "weight_decay",
+        }
+    )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -105,11 +149,45 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _target_attributes(self, y: Array) -> dict[str, Any]:
         """What a fit remembers of its validated targets."""
 
+    def _groups(self, Y: Array) -> BoolArray:
+        """For targets (n, P) the groups (n, G) that a choice of rows must not miss."""
+        return ~np.isnan(Y)
+
+    def _become(self, fit: Callable[[Self], list[Warning]]) -> Self:
+        """Fit a copy, which takes the place of the estimator in one step at the end.
+
+        So a fit that fails leaves everything as it was, and no thread that predicts in the
+        meantime sees half of two fits. `fit` returns warnings, which are given when the model
+        is safe, for a filter may turn them into errors.
+        """
+        guard_against_fork()
+        working = copy.copy(self)
+        with recorded_gradients(), named_allocations(self.get_params(deep=False)):
+            report = fit(working)
+        self.__dict__ = working.__dict__
+        for warning in report:
+            warnings.warn(warning, stacklevel=3)
+        if self._is_clone and any(isinstance(w, InterruptedFitWarning) for w in report):
+            # Who made the copy, such as a search over parameters, would take it for complete.
+            raise KeyboardInterrupt
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        clone._is_clone = True
+        return clone
+
     def _train(
         self, X: Any, y: Any, rows: Rows, held_out: Rows | None, rng: np.random.RandomState
-    ) -> Self:
+    ) -> list[Warning]:
         """Train on validated rows; X and y, as they came, are for callbacks."""
-        table = self._table(rows, self._scales() if self._continues() else None)
+        going_on = self._continues()
+        if going_on:
+            self._check_unchanged("warm_start=True")
+        table = self._table(rows, self._scales() if going_on else None)
+        report: list[Warning] = []
+        if going_on:
+            report += find_outliers(rows, *self._scales()).warning("check them")
         models = self._models(table, rng)
         plan = self._plan(len(table))
         root = self._init_callback_context(max_subtasks=plan.max_iter)
@@ -152,18 +230,24 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
                 on_epoch=on_epoch,
             )
         if history.interrupted:
-            warnings.warn(
-                f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
-                "epochs; the estimator holds the state of the last completed one",
-                InterruptedFitWarning,
-                stacklevel=2,
+            report.append(
+                InterruptedFitWarning(
+                    f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
+                    "epochs; the estimator holds the state of the last completed one"
+                )
             )
         self._set(self._fitted_attributes(model, history, rows.y, table))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        return self
+        return report
 
     # ------------------------------------------------------------- helpers
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        parameters = self.get_params(deep=False)
+        check_no_booleans(type(self).__name__, parameters, self._parameter_constraints)
+        check_affordable(parameters, self._like(1).device)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -182,17 +266,34 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _continues(self) -> bool:
         return self.warm_start and hasattr(self, "model_")
 
+    def _fixed_parameters(self) -> dict[str, Any]:
+        """Parameters that a model which goes on cannot change."""
+        params = self.get_params(deep=False)
+        return {name: params[name] for name in params if name not in self._changeable}
+
+    def _check_unchanged(self, what: str) -> None:
+        """Refuse to go on with a model that was built with other parameters."""
+        now = self._fixed_parameters()
+        changed = [name for name, value in self._built_with.items() if not _same(value, now[name])]
+        if changed:
+            raise ValueError(
+                f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
+                "set back what it was fitted with, or fit a new estimator"
+            )
+
     def _fitted_model(self) -> Model:
         check_is_fitted(self)
         model: Model = self.model_
         return model
 
     def _like(self, n: int) -> torch.Tensor:
-        """An empty tensor of the dtype and on the device that training on n rows uses."""
+        """A scalar of the dtype and on the device that training on n rows uses."""
         dtype = self._auto_dtype(n) if self.dtype == "auto" else self.dtype
         try:
-            return torch.empty((), dtype=getattr(torch, dtype), device=self.device)
-        except (RuntimeError, AssertionError) as error:
+            like = torch.zeros((), dtype=getattr(torch, dtype), device=self.device)
+            like.item()  # there are devices without numbers
+            return like
+        except (RuntimeError, AssertionError, ImportError, TypeError) as error:
             raise ValueError(f"device={self.device!r} is not available here: {error}") from error
 
     def _scales(self) -> tuple[Scale, Scale]:
@@ -205,29 +306,29 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         X, y, weight = rows
         Y = y.reshape(len(y), -1)
         if scales is None:
-            scale = check_memory(self.memory).cache(make_scale)
+            scale = Cached(make_scale, self.memory, Scale)
             enabled = self._scales_inputs(), self._scales_targets()
             scales = scale(X, weight, enabled[0]), scale(Y, weight, enabled[1])
+            check_scale(Y, scales[1], *self._names_of_targets)
         return Table(X, Y, weight, *scales, self._like(len(X)) if like is None else like)
 
     def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
         """One initial model per restart, or the last fit's if it goes on."""
         if self._continues():
             return [self._copy_of_model(table.like)]
-        rows = np.arange(len(table))
-        if len(table) > _SETUP_ROWS:
-            rows = rng.choice(len(table), _SETUP_ROWS, replace=False)
-        weight = table.sample_weight
+        seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
+        weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
+        groups, keys = self._groups(table.Y), table.keys
+        rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, seeds[0])
         x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
         Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
-        weight_of_rows = torch.from_numpy(np.ones(len(rows)) if weight is None else weight[rows])
-        seeds = [draw_seed(rng) for _ in range(self.n_restarts)]
-        centres = Centres(check_memory(self.memory).cache(kmeans_inducing_points), seeds[0])
+        weights = torch.from_numpy(weight)
+        parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
+        # Scales have told, if the cache cannot be used.
+        kmeans = Cached(kmeans_inducing_points, self.memory, np.ndarray, quiet=True)
+        centres = Centres(kmeans, seeds[0])
         models = [
-            self._build(
-                Setup(x, Y, weight_of_rows, table.n_data, len(table), centres, restart, seed)
-            )
-            for restart, seed in enumerate(seeds)
+            self._build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
         ]
         for model in models:
             model.x_scale, model.y_scale = table.x_scale, table.y_scale
@@ -257,6 +358,8 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
             "validation_scores_": list(scores) if scores else None,
             "best_validation_score_": max(scores) if scores else None,
             "_optimizer_state": None,
+            "_opening": None,
+            "_built_with": self._fixed_parameters(),
             **self._target_attributes(y),
         }
 
@@ -264,21 +367,38 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
         for name, value in attributes.items():
             setattr(self, name, value)
 
+    # ------------------------------------------------------------- predict
+
+    def _snapshot(self) -> Self:
+        """The estimator as it is now: what a prediction reads from its first line to its last.
+
+        A fit that ends meanwhile, in another thread, gives new attributes to the estimator and
+        leaves this shallow copy of it alone.
+        """
+        guard_against_fork()
+        fitted = copy.copy(self)
+        check_is_fitted(fitted)
+        return fitted
+
     def _prediction_inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
+        X = unmasked(X, "X")
         return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
-    @torch.no_grad()
-    def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Any]) -> list[Any]:
+    def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:
         """What a function of scaled inputs in float64 returns for one chunk after another."""
         model = self._fitted_model()
         X = self._prediction_inputs(X)
-        like, parts = model.log_weights, []
+        like = model.log_weights
         size = _chunk_rows(like)
-        for start in range(0, len(X), size):
-            x = scale_inputs(X[start : start + size], model.x_scale)
-            parts.append(function(torch.from_numpy(x).to(like)))
-        return parts
+
+        @torch.no_grad()
+        def parts() -> Iterator[Part]:
+            for start in range(0, len(X), size):
+                x = scale_inputs(X[start : start + size], model.x_scale)
+                yield function(torch.from_numpy(x).to(like))
+
+        return Chunks(len(X), parts())
 
 
 def _chunk_rows(log_weights: torch.Tensor) -> int:
@@ -289,3 +409,11 @@ def _chunk_rows(log_weights: torch.Tensor) -> int:
 def draw_seed(rng: np.random.RandomState) -> int:
     """A seed for a generator of another kind."""
     return int(rng.randint(np.iinfo(np.int32).max))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal; modules and functions only if identical."""
+    sequences = list, tuple, np.ndarray
+    if isinstance(a, sequences) and isinstance(b, sequences):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or bool(a == b)

@@ -2,9 +2,8 @@
 
 from typing import Any, ClassVar, Self
 
-from sklearn.callback import with_callbacks
-
 from skgp.distributions import NormalMixture
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._distribution_regressor import DistributionRegressor
 from skgp.estimators._gaussian_estimator import GaussianEstimator
 from skgp.estimators._supervised_estimator import SupervisedEstimator
@@ -25,7 +24,6 @@ class TrainedRegressor(SupervisedEstimator, GaussianEstimator, DistributionRegre
         "normalize_y": ["boolean"],
     }
 
-    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -62,22 +60,13 @@ class TrainedRegressor(SupervisedEstimator, GaussianEstimator, DistributionRegre
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        return self._fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+        held_out = X_val, y_val, sample_weight_val
+        return self._become(lambda working: working._fit(X, y, sample_weight, *held_out))
 
     # -------------------------------------------------------------- predict
 
-    def predict_dist(self, X: Any) -> NormalMixture:
-        """Predictive distribution of y, in its units, noise included.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, D)
-
-        Returns
-        -------
-        NormalMixture with n rows
-        """
-        return self._distribution(X, self._fitted_model().predictor())
+    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+        return self._distributions(X, self._fitted_model().predictor())
 
     # ------------------------------------------------------------- helpers
 

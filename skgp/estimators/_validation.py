@@ -1,13 +1,15 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
 import math
-from numbers import Integral
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ShuffleSplit
+from sklearn.utils._param_validation import Interval, InvalidParameterError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -19,6 +21,9 @@ from sklearn.utils.validation import (
 )
 
 Array = npt.NDArray[Any]
+
+_LARGEST = 1e150  # of a target: squares are within the range of float64
+_LEAST_WEIGHT = 1e-15
 
 
 class Rows(NamedTuple):
@@ -43,8 +48,9 @@ class Rows(NamedTuple):
         return Rows(self.X[index], self.y[index], weight)
 
     def merged(self) -> "Rows":
-        """Distinct pairs of X and y (n,) in sorted order, with the sums of their weights."""
-        pairs = np.column_stack([self.X, self.y])
+        """Distinct pairs of X and y in sorted order, with the sums of their weights."""
+        # Entries that miss are equal here, as infinities.
+        pairs = np.column_stack([self.X, np.nan_to_num(self.y, nan=np.inf)])
         _, first, number, counts = np.unique(
             pairs, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
@@ -71,7 +77,7 @@ def check_rows(
         Remembers the number and names of the inputs if `reset`.
     X : array-like of shape (n, D)
     y : array-like of shape (n,) or (n, P)
-        NaN only if two-dimensional, and not in every entry of a column.
+        NaN only if two-dimensional, and not in every entry.
     sample_weight : array-like of shape (n,) or None
     reset : bool
     suffix : str
@@ -88,6 +94,7 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
+    y = unmasked(y, name, fill=True)
     y = check_array(
         y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
     )
@@ -98,8 +105,10 @@ def check_rows(
             f"Input {name} contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. "
             "Only a two-dimensional y may have missing entries."
         )
+    check_magnitude(y, name)
     rows = _weighted(X, y, sample_weight, suffix)
-    check_observed(rows.y, name)
+    if np.isnan(rows.y).all():
+        raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
     return rows
 
 
@@ -137,7 +146,7 @@ def check_labels(
         Naming the argument.
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -145,7 +154,7 @@ def check_labels(
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
-    given = X
+    given = X = unmasked(X, f"X{suffix}")
     X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
     validate_data(estimator, given, y, reset=reset, skip_check_array=True)
     checked: Array = X
@@ -157,13 +166,71 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
     rows = Rows(X, y, None)
     if sample_weight is None:
         return rows
+    sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
     try:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     except ValueError as error:
         message = str(error).replace("sample_weight", f"sample_weight{suffix}")
         raise ValueError(message) from error
+    positive = weight[weight > 0.0]
+    if positive.size and not _LEAST_WEIGHT <= positive.min() <= positive.max() <= 1 / _LEAST_WEIGHT:
+        extreme = max(positive.min(), positive.max(), key=lambda w: abs(math.log(w)))
+        raise ValueError(
+            f"sample_weight{suffix} holds {extreme:g}: weights must be zero or between "
+            f"{_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}; divide all of them by their mean"
+        )
     rows = Rows(X, y, weight)
     return rows if weight.all() else rows.take(weight > 0.0)
+
+
+def check_magnitude(y: Array, name: str) -> None:
+    """Refuse targets whose squares leave the range of float64.
+
+    Parameters
+    ----------
+    y : array
+        NaN where missing.
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError
+    """
+    largest = max(np.fmax.reduce(y, axis=None), -np.fmin.reduce(y, axis=None))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"{name} holds numbers as large as {largest:g}, and the largest allowed is "
+            f"{_LARGEST:g}: use other units"
+        )
+
+
+def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
+    """The values of a masked array without their mask, which NumPy drops silently; others as given.
+
+    Parameters
+    ----------
+    values : object
+    name : str
+        Of the argument.
+    fill : bool, default=False
+        Whether entries of a matrix may be missing: masked ones become NaN.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked that may not be missing.
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    if fill and values.ndim == 2:
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    raise ValueError(
+        f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
+        "be missing here: fill them or drop their rows"
+    )
 
 
 def check_observed(y: Array, name: str = "y") -> None:
@@ -183,6 +250,28 @@ def check_observed(y: Array, name: str = "y") -> None:
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
         raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
+
+
+def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
+    """Refuse weights of classes that no row can have.
+
+    Parameters
+    ----------
+    class_weight : mapping
+        From labels to weights.
+
+    Raises
+    ------
+    ValueError
+        Naming the class.
+    """
+    for label, weight in class_weight.items():
+        if not isinstance(weight, Real) or not _LEAST_WEIGHT <= float(weight) <= 1 / _LEAST_WEIGHT:
+            raise ValueError(
+                f"class_weight of class {label!r} must be a positive number between "
+                f"{_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}, got {weight!r}: to do without a "
+                "class, drop its rows"
+            )
 
 
 def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
@@ -224,7 +313,7 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
     Raises
     ------
     ValueError
-        If either side would be empty, or an output is observed on the held-out side only.
+        If either side would be empty.
     """
     try:
         train, held_out = next(ShuffleSplit(1, test_size=fraction, random_state=rng).split(rows.X))
@@ -233,6 +322,12 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
             f"validation_fraction={fraction} leaves no training or no validation rows of "
             f"{len(rows.X)}: change it, pass X_val and y_val, or use early_stopping=False"
         ) from error
+    # An output that is observed on the held-out side only takes one of its rows to the other.
+    observed = ~np.isnan(rows.y).reshape(len(rows.y), -1)
+    needed = ~observed[train].any(axis=0)
+    moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
+    if 0 < len(moved) < len(held_out):
+        train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
     check_observed(rows.y[train], "y without the validation rows")
     return rows.take(train), rows.take(held_out)
 
@@ -273,6 +368,33 @@ def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> t
     return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)
 
 
+def check_no_booleans(
+    estimator: str, parameters: Mapping[str, Any], constraints: Mapping[str, list[Any]]
+) -> None:
+    """Refuse True and False where a number is meant, of which Python takes them to be.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the class.
+    parameters : mapping
+        From names of constructor parameters to their values.
+    constraints : mapping
+        From names to what scikit-learn says of them.
+
+    Raises
+    ------
+    InvalidParameterError
+        A ValueError and a TypeError that names the parameter.
+    """
+    for name, value in parameters.items():
+        numeric = any(isinstance(kind, Interval) for kind in constraints[name])
+        if isinstance(value, bool) and numeric and "boolean" not in constraints[name]:
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {estimator} must be a number. Got {value!r} instead."
+            )
+
+
 def check_sizes(name: str, sizes: Any) -> list[int]:
     """Widths of the layers of a network as a list of positive integers.
 
@@ -292,9 +414,13 @@ def check_sizes(name: str, sizes: Any) -> list[int]:
         Naming the parameter.
     """
     sizes = list(sizes)
-    if not sizes or not all(isinstance(s, Integral) and int(s) > 0 for s in sizes):
+    if not sizes or not all(_is_size(s) for s in sizes):
         raise ValueError(
             f"{name} as a list must hold the widths of the layers, at least one and all positive "
             f"integers, got {sizes}"
         )
     return [int(s) for s in sizes]
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

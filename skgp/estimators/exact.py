@@ -26,11 +26,14 @@ class _ExactModel(CollapsedModel):
     """One exact layer."""
 
     stack: GPStack
+    _n_affordable = 0  # rows for which there was enough memory before this fit took any
 
     def log_marginal(self, rows: Observed) -> Tensor:
         gp, noise_var = self._gp, self.likelihood.noise_var
         x, y, weight, mask = rows
-        check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
+        if len(x) > self._n_affordable:
+            check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
+            self._n_affordable = len(x)
         return exact_log_marginal(
             gp.kernel, gp.mean, x, y, weight, noise_var, gp.jitter, gp.solver, mask
         )
@@ -41,6 +44,7 @@ class _ExactModel(CollapsedModel):
 
     def release(self) -> None:
         """Drop the training rows and their factors: training copies its state often."""
+        self._n_affordable = 0
         self._with_rows(self._gp.x[:0])
 
     @property

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.fitc import fitc_log_marginal, fitc_posterior
+from skgp.core.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
 from skgp.core.kernels import KernelLike
 from skgp.core.layers import SparseGP
 from skgp.core.stack import GPStack
@@ -120,5 +120,6 @@ class FITCRegressor(CollapsedRegressor, InducingEstimator):
 
     def _build(self, setup: Setup) -> _FITCModel:
         features, layer, likelihood = self._start(setup, self.n_inducing, self.jitter)
+        check_recomputation(layer.kernel, layer.Z)
         layer.posterior.requires_grad_(False)  # it has a closed form, see `condition`
         return _FITCModel(GPStack([layer], features), likelihood)

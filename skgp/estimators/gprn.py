@@ -122,7 +122,7 @@ class GPRNRegressor(ReadoutRegressor):
     def _mixing_layer(self, setup: Setup, x: Tensor, start: Tensor) -> Layer:
         kernel = self._make_kernel(setup, x, 1, 1)
         Z = setup.centres(x, self.n_inducing).unsqueeze(0)
-        mu = torch.zeros(start.numel(), Z.shape[1])
+        mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
         posterior = make_posterior(self._covariance(), mu, MIXING_VAR)
         # With prior means of their own, weights start as those of a constant M.
         return SharedGP(kernel, Z.clone(), posterior, start.flatten(), self.jitter).double()

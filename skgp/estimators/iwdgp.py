@@ -27,7 +27,7 @@ from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import SparseRegressor
 from skgp.estimators._stack_estimator import INITIAL_VAR, Hidden
-from skgp.estimators._table import Array, Table
+from skgp.estimators._table import Table
 
 _DENSITY_SAMPLES: Final = 2000
 _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
@@ -144,6 +144,11 @@ class IWDGPRegressor(SparseRegressor):
     n_prediction_samples: int
     amortized: bool
 
+    _changeable: ClassVar[frozenset[str]] = SparseRegressor._changeable | {
+        "inference",
+        "n_importance",
+        "n_samples",
+    }
     _auto_epochs: ClassVar[int] = 1500
     _min_auto_steps: ClassVar[int] = 1500
     _max_auto_steps: ClassVar[int] = 12_000
@@ -304,13 +309,14 @@ class IWDGPRegressor(SparseRegressor):
         directions = principal_directions(x, setup.weight)[:, : self.width].mT
         covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
         projection = torch.block_diag(directions, covariates)
-        mu = torch.zeros(len(projection), len(Z))
+        mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
         posterior = make_posterior(self.covariance, mu, _HIDDEN_VAR)
         return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         Z = self._inducing_inputs(setup, features, len(self._parts()))
-        return self._sparse_layer(kernel, Z, torch.zeros(n_gps, len(Z)), INITIAL_VAR)
+        mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
+        return self._sparse_layer(kernel, Z, mu, INITIAL_VAR)
 
     def _inducing_inputs(self, setup: Setup, h: Tensor, number: int) -> Tensor:
         """Centres of the observed columns of h (n, F), with covariates drawn from their prior.
@@ -331,7 +337,8 @@ class IWDGPRegressor(SparseRegressor):
             skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
             unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
             return Amortized(torch.cat([skip, unseen], -1), generator)
-        return Free(torch.randn(setup.n_rows, self.latent_dim, generator=generator))
+        shape = setup.n_rows, self.latent_dim
+        return Free(torch.randn(shape, generator=generator, dtype=torch.float32))
 
     def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
         try:
@@ -380,7 +387,3 @@ class IWDGPRegressor(SparseRegressor):
                 "covariates) by hyphens and end in 'GP', as 'LV-GP-GP' does"
             )
         layer_kernels(self.kernel, parts.count("GP"))  # for its errors
-
-    def _squeeze(self, values: Array) -> Array:
-        # A hidden layer has one kernel and one set of inducing inputs for all its functions.
-        return values[0] if self._parts().count("GP") > 1 else super()._squeeze(values)

@@ -137,5 +137,6 @@ class SVGPRegressor(SparseRegressor):
         # The mean's own basis is to be where that of q(u) is not.
         farthest = torch.cdist(joint, Z).amin(1).topk(n_orthogonal).indices
         Z, Z_mean = each_gp(kernel, Z), each_gp(kernel, joint[farthest])
-        posterior = make_posterior(self._covariance(), torch.zeros(Z.shape[:2]), INITIAL_VAR)
+        mu = torch.zeros(Z.shape[:2], dtype=torch.float32)
+        posterior = make_posterior(self._covariance(), mu, INITIAL_VAR)
         return OrthogonalGP(kernel, Z_mean, Z, posterior, self.jitter)

@@ -189,7 +189,8 @@ def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     Raises
     ------
     ValueError
-        If the shapes differ or an output has no observed target.
+        If the shapes differ, an output has no observed target, or a value of an observed target
+        is NaN.
 
     Examples
     --------
@@ -198,7 +199,9 @@ def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     >>> pit([0.0, -3.0], NormalMixture.normal([0.0, 0.0], [1.0, 1.0])).round(4)
     array([0.5   , 0.0013])
     """
-    values: FloatArray = dist.cdf(check_targets(y_true, dist, None).y)
+    targets = check_targets(y_true, dist, None)
+    values: FloatArray = dist.cdf(targets.y)
+    targets.counted(values)
     return values
 
 
@@ -219,7 +222,8 @@ def zscores(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     Raises
     ------
     ValueError
-        If the shapes differ or an output has no observed target.
+        If the shapes differ, an output has no observed target, or a value of an observed target
+        is NaN.
 
     Notes
     -----
@@ -237,7 +241,9 @@ def zscores(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     >>> zscores([1.0, 2.0], NormalMixture.normal([0.0, 0.0], [2.0, 4.0]))
     array([0.5, 0.5])
     """
-    z: FloatArray = (check_targets(y_true, dist, None).y - dist.mean()) / dist.std()
+    targets = check_targets(y_true, dist, None)
+    z: FloatArray = (targets.y - dist.mean()) / dist.std()
+    targets.counted(z)
     return z
 
 

@@ -45,12 +45,31 @@ class Targets:
         ValueError
             If a value that counts is NaN.
         """
-        used = self.weight > 0.0
         # Masked rather than multiplied: an infinite value in a dropped row must not give NaN.
-        counted = np.where(used, values.reshape(used.shape), 0.0)
-        refuse_nan(counted)
+        counted = self.counted(values)
         mean: FloatArray = (counted * self.weight).sum(axis=0) / self.weight.sum(axis=0)
         return mean
+
+    def counted(self, values: FloatArray) -> FloatArray:
+        """One value per target entry, 0 where the weight is 0.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n,) or (n, P)
+
+        Returns
+        -------
+        ndarray of shape (n, P)
+
+        Raises
+        ------
+        ValueError
+            If a value that counts is NaN.
+        """
+        used = self.weight > 0.0
+        counted = np.where(used, values.reshape(used.shape), 0.0)
+        refuse_nan(counted)
+        return counted
 
 
 def refuse_nan(scores: FloatArray) -> None:
@@ -58,8 +77,7 @@ def refuse_nan(scores: FloatArray) -> None:
     if np.isnan(scores).any():
         row, output = np.argwhere(np.isnan(scores))[0]
         raise ValueError(
-            f"The score is NaN at row {row}, output {output}: the distribution is not valid "
-            "there, or the target lies outside the domain of a target transformer."
+            f"The score is NaN at row {row}, output {output}: the distribution is not valid there."
         )
 
 

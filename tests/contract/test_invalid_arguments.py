@@ -6,9 +6,12 @@ import gpytorch
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from contract_cases import (
+    GP_REGRESSORS,
     ONE_PER_CLASS,
     REGRESSORS,
+    REPRESENTATIVES,
     Case,
     Data,
     for_gps,
@@ -18,6 +21,9 @@ from contract_cases import (
 )
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
+from torch import nn
+
+from skgp import FITCRegressor, SVGPRegressor
 
 CASES = ONE_PER_CLASS
 N, D = 60, 3
@@ -130,18 +136,18 @@ def test_fit_refuses(make: Any, data: Data, arguments: Any, message: str) -> Non
 
 BAD_PARAMETERS: dict[str, list[Any]] = {
     "kernel": ["matern", "", 1.5, None, gpytorch.kernels.RBFKernel],
-    "n_inducing": [0, -1, 2.5, "10", None],
+    "n_inducing": [0, -1, 2.5, "10", None, True],
     "n_inducing_mean": [0, 2.5, None],
     "covariance": ["dense", "", None, 1],
-    "beta_reg": [-0.1, np.nan, "1", None],
-    "n_orthogonal": [-1, 1.5, None],
+    "beta_reg": [-0.1, np.nan, "1", None, True],
+    "n_orthogonal": [-1, 1.5, None, False],
     "gamma": [1.0, 0.9, np.nan, "1.03"],
     "optimizer": ["sgd", "", None],
-    "feature_extractor": ["dense", 5, [], [0], [4, 2.5], [[3]]],
+    "feature_extractor": ["dense", 5, [], [0], [4, 2.5], [[3]], [True], nn.Linear(3, 2)],
     "weight_decay": [-1e-4, np.nan, None],
-    "hidden_layer_sizes": [0, [], [0], [4, 2.5], [[3]], "wide", None],
+    "hidden_layer_sizes": [0, [], [0], [4, 2.5], [[3]], "wide", None, True, [4, True]],
     "dropout": [-0.1, 1.0, np.nan, "0.1", None],
-    "n_samples": [0, 1.5, None],
+    "n_samples": [0, 1.5, None, True],
     "n_prediction_samples": [0, -1, 2.5, None],
     "n_posterior_samples": [0, -1, 2.5, None],
     "thinning": [0, -1, 2.5, None],
@@ -149,7 +155,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "step_size": [0.0, -0.1, np.nan, None],
     "friction": [0.0, 1.1, np.nan, None],
     "n_sites": [0, 1.5, "3", None],
-    "n_layers": [0, -1, 2.5, "2", None],
+    "n_layers": [0, -1, 2.5, "2", None, True],
     "architecture": ["", "LV", "GP-LV", "gp-gp", "LV--GP", None, 2],
     "latent_dim": [0, -1, 1.5, None],
     "inference": ["iw", "", None, 1],
@@ -166,21 +172,21 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "activation": ["tanh", "", None, 1],
     "kl_annealing": [-1, 1.5, None],
     "max_cholesky_size": [-1, 2.5, "all", None],
-    "max_iter": [0, -5, 1.5, "many", None],
-    "batch_size": [0, -1, 10.5, None],
+    "max_iter": [0, -5, 1.5, "many", None, True],
+    "batch_size": [0, -1, 10.5, None, True],
     "learning_rate_init": [0.0, -0.1, np.nan, "fast", None],
     "early_stopping": ["yes", None, 2],
     "validation_fraction": [0.0, 1.0, -0.1, 2, np.nan, None],
     "n_iter_no_change": [0, 1.5, None],
-    "tol": [-1e-4, np.nan, None],
+    "tol": [-1e-4, np.nan, None, True],
     "n_restarts": [0, 1.5, None],
     "normalize_X": ["yes", None],
     "normalize_y": ["yes", None],
-    "noise_floor": [0.0, -1e-6, np.nan, None],
-    "jitter": [0.0, -1e-6, np.nan, None],
+    "noise_floor": [0.0, -1e-6, np.nan, None, 1e31],
+    "jitter": [0.0, -1e-6, np.nan, None, 1.1],
     "warm_start": ["yes", None],
     "dtype": ["float16", "double", np.float32, None],
-    "device": ["abacus", 0, None],
+    "device": ["abacus", 0, None, "", "meta", "cuda:99"],
     "verbose": [-1, "loud", 1.5],
     "random_state": [-1, "seed", 0.5],
 }
@@ -229,6 +235,45 @@ def test_a_kernel_for_another_number_of_inputs(make: Any, data: Data) -> None:
     kernel = gpytorch.kernels.RBFKernel(ard_num_dims=D - 1)
     with pytest.raises(ValueError, match=r"kernel.*ard_num_dims"):
         make(kernel=kernel).fit(data.X, data.y)
+
+
+KERNELS = gpytorch.kernels
+BAD_KERNELS: dict[str, Any] = {
+    "active_dims": KERNELS.RBFKernel(active_dims=[D + 4]),
+    "batch": KERNELS.RBFKernel(batch_shape=torch.Size([2])),
+    "batch of one": KERNELS.RBFKernel(batch_shape=torch.Size([1])),
+    "tasks": KERNELS.MultitaskKernel(KERNELS.RBFKernel(), num_tasks=2),
+    "derivatives": KERNELS.RBFKernelGrad(),
+    "one set of inputs": KERNELS.InducingPointKernel(
+        KERNELS.RBFKernel(), torch.eye(2, D), gpytorch.likelihoods.GaussianLikelihood()
+    ),
+    "domain": KERNELS.CylindricalKernel(2, KERNELS.RBFKernel()),
+    "grid": KERNELS.GridInterpolationKernel(KERNELS.RBFKernel(), grid_size=8, num_dims=D + 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of the grid's interpolation
+@pytest.mark.only(tuple(case for case in REPRESENTATIVES if case in GP_REGRESSORS))
+@pytest.mark.parametrize("kernel", BAD_KERNELS.values(), ids=BAD_KERNELS)
+def test_a_kernel_that_is_no_covariance_of_the_inputs(make: Any, data: Data, kernel: Any) -> None:
+    message = r"^kernel \w+Kernel\w* (cannot be evaluated at inputs with \d columns|has a block of)"
+    with pytest.raises(ValueError, match=message):
+        make(kernel=kernel, max_iter=1).fit(data.X, data.y)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_a_kernel_that_no_checkpoint_can_follow(data: Data) -> None:
+    """Linear operators unpack what they saved twice, and torch lets a checkpoint do so once."""
+    kernel = KERNELS.GridInterpolationKernel(KERNELS.RBFKernel(), grid_size=8, num_dims=D)
+    with pytest.raises(ValueError, match="kernel cannot be computed anew"):
+        FITCRegressor(kernel=kernel).fit(data.X, data.y)
+    model = FITCRegressor(kernel=KERNELS.RQKernel() + KERNELS.ConstantKernel(), max_iter=1)
+    assert model.fit(data.X, data.y).n_iter_ == 1
+
+
+def test_a_kernel_of_half_precision_trains(data: Data) -> None:
+    model = SVGPRegressor(kernel=KERNELS.RBFKernel().half(), max_iter=1, n_inducing=8)
+    assert np.isfinite(model.fit(data.X, data.y).predict(data.X_new)).all()
 
 
 @for_stacks

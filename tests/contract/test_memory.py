@@ -1,5 +1,6 @@
 """`memory`: fits on the same rows share scales and k-means, on disk or within one fit."""
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,17 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+import sklearn
 import torch
 from contract_cases import ONE_PER_CLASS, SPARSE_REGRESSORS, Case, Data
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.model_selection import GridSearchCV
 
+import skgp
 from skgp import PPGPRRegressor
-from skgp.estimators import _table
+from skgp.estimators import _cache, _table
+from skgp.estimators._cache import Cached
 from skgp.estimators._setup import Centres, Setup
 
 CASES = ONE_PER_CLASS
@@ -105,6 +109,93 @@ def test_a_clone_keeps_it(case: Case, tmp_path: Path) -> None:
         assert getattr(copy.memory, "location", copy.memory) == getattr(memory, "location", memory)
 
 
+# ------------------------------------------------- a cache that cannot be used
+
+
+def fit_small(data: Data, memory: Any) -> Any:
+    return SPARSE_REGRESSORS[0].make(max_iter=2, memory=memory).fit(data.X, data.y)
+
+
+class Broken:
+    """In the place of joblib.Memory: fails when it is set up, or when it is called."""
+
+    def __init__(self, fails_at_once: bool) -> None:
+        self.fails_at_once = fails_at_once
+
+    def cache(self, function: Any) -> Any:
+        if self.fails_at_once:
+            raise PermissionError("not here")
+        return self.fail
+
+    def fail(self, *args: Any) -> Any:
+        raise OSError("disk on fire")
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "object", "object that fails later"])
+def test_a_fit_goes_on_without_a_cache(kind: str, data: Data, tmp_path: Path) -> None:
+    """One warning, and the fit without memory."""
+    file = tmp_path / "file"
+    file.write_text("")
+    memory = {
+        "file": str(file),
+        "below a file": str(file / "folder"),
+        "object": Broken(True),
+        "object that fails later": Broken(False),
+    }[kind]
+    with pytest.warns(UserWarning, match=r"^memory=.* cannot be used .*without a cache") as caught:
+        model = fit_small(data, memory)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(
+        model.predict(data.X_new), fit_small(data, None).predict(data.X_new)
+    )
+
+
+class Liar:
+    """A cache whose objects have been replaced."""
+
+    def cache(self, function: Any) -> Any:
+        return lambda *args: "something else"
+
+
+def test_what_is_of_another_type_is_computed(data: Data, computed: Counter[str]) -> None:
+    desired = fit_small(data, None).predict(data.X_new)
+    computed.clear()
+    np.testing.assert_array_equal(fit_small(data, Liar()).predict(data.X_new), desired)
+    assert computed == {"kmeans": 1, "scale": 2}
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80", b"no pickle"])
+def test_damaged_files_are_computed(
+    content: bytes, data: Data, tmp_path: Path, computed: Counter[str]
+) -> None:
+    desired = fit_small(data, str(tmp_path)).predict(data.X_new)
+    for file in tmp_path.rglob("output.pkl"):
+        file.write_bytes(content)
+    computed.clear()
+    np.testing.assert_array_equal(fit_small(data, str(tmp_path)).predict(data.X_new), desired)
+    assert computed == {"kmeans": 1, "scale": 2}
+
+
+def test_an_error_of_the_function_is_not_blamed_on_the_cache(tmp_path: Path) -> None:
+    cached = Cached(math.sqrt, str(tmp_path), float)
+    assert [cached(4.0), cached(4.0)] == [2.0, 2.0]
+    with pytest.raises(ValueError, match=r"math domain|nonnegative"):
+        cached(-1.0)
+
+
+@pytest.mark.parametrize("package", ["skgp", "scikit-learn"])
+def test_versions_do_not_share(
+    package: str, data: Data, tmp_path: Path, computed: Counter[str], monkeypatch: Any
+) -> None:
+    fit_small(data, str(tmp_path))
+    versions = [v + ".1" if i == (package != "skgp") else v for i, v in enumerate(_cache._VERSIONS)]
+    assert _cache._VERSIONS == (skgp.__version__, sklearn.__version__)
+    monkeypatch.setattr(_cache, "_VERSIONS", tuple(versions))
+    computed.clear()
+    fit_small(data, str(tmp_path))
+    assert computed == {"kmeans": 1, "scale": 2}
+
+
 # --------------------------------------------------------------------- restarts
 
 
@@ -119,17 +210,20 @@ def test_restarts_compute_each_set_of_inducing_inputs_once(
 def test_centres_are_computed_once_for_equal_rows() -> None:
     calls = []
 
-    def kmeans(X: Any, n: int, seed: int) -> Any:
-        calls.append((X.tolist(), n, seed))
+    def kmeans(X: Any, weight: Any, n: int, seed: int) -> Any:
+        calls.append((weight.tolist(), n, seed))
         return X[:n] + seed
 
     centres = Centres(kmeans, 5)
     x = torch.arange(6.0).double().reshape(3, 2)
+    one, two = torch.ones(3).double(), torch.full((3,), 2.0).double()
     for _ in range(2):
-        assert centres(x.clone(), 2).tolist() == [[5.0, 6.0], [7.0, 8.0]]
-    centres(x, 1)
-    centres(x + 1.0, 2)
-    assert [n for _, n, _ in calls] == [2, 1, 2]
+        assert centres(x.clone(), one, 2).tolist() == [[5.0, 6.0], [7.0, 8.0]]
+    centres(x, one, 1)
+    centres(x + 1.0, one, 2)
+    centres(x, two, 2)
+    assert [n for _, n, _ in calls] == [2, 1, 2, 2]
+    assert [weight[0] for weight, *_ in calls] == [1.0, 1.0, 1.0, 2.0]
     assert {seed for *_, seed in calls} == {5}
 
 
@@ -152,10 +246,9 @@ def test_restarts_start_from_other_lengthscales(data: Data, monkeypatch: Any) ->
 def test_lengthscales_of_restarts_are_log_normal() -> None:
     """Standard deviation 0.5 of the logarithm: 400 seeds, tolerance 4 standard errors."""
     x = torch.zeros(2, 4).double()
-    setups = [
-        Setup(x, x, x[:, 0], 2.0, 2, Centres(lambda *_: None, 0), restart=1, seed=seed)
-        for seed in range(400)
-    ]
+    rows = x, x, x[:, 0], np.ones((2, 1), bool), np.zeros(2, np.uint64)
+    centres = Centres(lambda *_: None, 0)
+    setups = [Setup(*rows, 2.0, 2, centres, restart=1, seed=seed) for seed in range(400)]
     logs = np.log([setup.lengthscale(x) / 2.0 for setup in setups])
     assert abs(logs.mean()) < 4 * 0.5 / np.sqrt(400)
     assert abs(logs.std() - 0.5) < 4 * 0.5 / np.sqrt(800)

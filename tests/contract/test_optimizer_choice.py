@@ -105,7 +105,7 @@ def test_a_large_beta_reg_stays_stable(
 ) -> None:
     """A step multiplies the old precision by 1 - rho beta_reg, so rho has to be divided by it."""
     rollbacks = []
-    monkeypatch.setattr(Trainer, "rollback", lambda self: rollbacks.append(self))
+    monkeypatch.setattr(Trainer, "restore", lambda self, state: rollbacks.append(self))
     setting = {**SMALL, "max_iter": 40, "beta_reg": beta_reg, "dtype": "float64"}
     natural = cls(optimizer="natgrad", **setting).fit(data.X, data.y)
     adam = cls(**setting).fit(data.X, data.y)

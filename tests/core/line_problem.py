@@ -27,6 +27,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
+    @property
+    def order(self) -> Tensor:
+        return torch.arange(len(self.x))
+
     def batch(self, rows: Tensor) -> Batch:
         self.served.append(rows.tolist())
         x = self.x[rows]

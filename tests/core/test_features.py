@@ -1,6 +1,7 @@
 """Networks of deep kernels: structure, seeds, standardised starts, refusals."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -127,6 +128,67 @@ def test_half_the_squared_norm_has_the_parameters_as_its_gradient() -> None:
 def test_a_factory_has_to_return_a_module() -> None:
     with pytest.raises(TypeError, match=r"feature_extractor must return a torch.nn.Module .*list"):
         make_features(lambda n: [n], 3, 0)
+
+
+@pytest.mark.parametrize("make", [lambda: None, lambda n, m: None, nn.Linear])
+def test_a_factory_has_to_take_the_number_of_inputs(make: Any) -> None:
+    with pytest.raises(TypeError, match="feature_extractor must take one argument, the number of"):
+        make_features(make, 3, 0)
+
+
+def test_a_module_is_no_factory() -> None:
+    with pytest.raises(TypeError, match=r"feature_extractor must be a function .* got a module"):
+        make_features(nn.Linear(3, 2), 3, 0)
+
+
+def test_an_error_of_the_factory_is_its_own() -> None:
+    with pytest.raises(ZeroDivisionError):
+        make_features(lambda n: nn.Linear(n // 0, 1), 3, 0)
+
+
+def test_modules_that_cannot_be_copied() -> None:
+    module = nn.Linear(3, 2)
+    module.product = module.weight * 2.0  # no leaf of a graph
+    with pytest.raises(
+        ValueError, match="feature_extractor returns a module that cannot be copied"
+    ):
+        make_features(lambda n: module, 3, 0)
+
+
+def test_a_factory_may_return_the_same_module_again() -> None:
+    module = nn.Linear(3, 2)
+    first, second = (make_features(lambda n: module, 3, seed) for seed in (0, 1))
+    assert len({id(m.weight) for m in (module, first, second)}) == 3
+    assert torch.equal(first.weight, module.weight)
+
+
+class Pair(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x
+
+
+class Nothing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :0]
+
+
+class Rounded(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.float()
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (nn.Linear(5, 2), r"module that fails for inputs of shape \(6, 4\)"),
+        (Pair(), r"turns inputs of shape .* into tuple: it must return a matrix"),
+        (Nothing(), r"into \(6, 0\): it must return a matrix"),
+        (Rounded(), r"turns inputs of torch\.float64 into torch\.float32"),
+    ],
+)
+def test_modules_that_make_no_features(module: nn.Module, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^feature_extractor .*{message}"):
+        start_features(module.double(), inputs(6))
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ def quantisation_error(X: np.ndarray, centres: np.ndarray) -> float:
 @pytest.mark.parametrize("n_inducing", [3, 4, 10])
 def test_all_distinct_rows_sorted_where_they_are_no_more_than_wanted(n_inducing: int) -> None:
     X = np.array([[2.0, 0.0], [0.0, 1.0], [2.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
-    centres = kmeans_inducing_points(X, n_inducing, 0)
+    centres = kmeans_inducing_points(X, np.ones(len(X)), n_inducing, 0)
     np.testing.assert_array_equal(centres, [[0.0, -1.0], [0.0, 1.0], [2.0, 0.0]])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_centres_lie_in_the_convex_hull(rng: np.random.Generator, seed: int) -> None:
     X = rng.normal(size=(200, 2))
-    centres = kmeans_inducing_points(X, 12, seed)
+    centres = kmeans_inducing_points(X, np.ones(len(X)), 12, seed)
     assert centres.shape == (12, 2)
     assert centres.dtype == np.float64
     assert np.all(Delaunay(X).find_simplex(centres) >= 0)
@@ -33,7 +33,7 @@ def test_quantisation_error_is_below_that_of_every_random_subset(
     rng: np.random.Generator,
 ) -> None:
     X = rng.normal(size=(150, 2))
-    error = quantisation_error(X, kmeans_inducing_points(X, 10, 0))
+    error = quantisation_error(X, kmeans_inducing_points(X, np.ones(len(X)), 10, 0))
     subsets = [rng.choice(X, 10, replace=False) for _ in range(20)]
     assert error < min(quantisation_error(X, subset) for subset in subsets)
 
@@ -41,13 +41,32 @@ def test_quantisation_error_is_below_that_of_every_random_subset(
 def test_separated_clusters_get_one_centre_each(rng: np.random.Generator) -> None:
     corners = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0], [50.0, 50.0]])
     X = (corners[:, None] + 0.1 * rng.normal(size=(4, 50, 2))).reshape(-1, 2)
-    centres = kmeans_inducing_points(X, 4, 0)
+    centres = kmeans_inducing_points(X, np.ones(len(X)), 4, 0)
     for corner in corners:
         assert np.min(np.linalg.norm(centres - corner, axis=1)) < 0.1
 
 
 def test_seed_decides_bit_for_bit(rng: np.random.Generator) -> None:
     X = rng.normal(size=(300, 3))
-    first = kmeans_inducing_points(X, 20, 7)
-    np.testing.assert_array_equal(kmeans_inducing_points(X, 20, 7), first)
-    assert not np.array_equal(kmeans_inducing_points(X, 20, 8), first)
+    first = kmeans_inducing_points(X, np.ones(len(X)), 20, 7)
+    np.testing.assert_array_equal(kmeans_inducing_points(X, np.ones(len(X)), 20, 7), first)
+    assert not np.array_equal(kmeans_inducing_points(X, np.ones(len(X)), 20, 8), first)
+
+
+def test_rows_count_by_their_weights(rng: np.random.Generator) -> None:
+    """Rows of next to no weight draw no centres, however many they are."""
+    X = np.r_[rng.normal(size=(3000, 2)) + 20.0, rng.normal(size=(200, 2))]
+    weight = np.r_[np.full(3000, 1e-6), np.ones(200)]
+    centres = kmeans_inducing_points(X, weight, 30, 0)
+    assert (np.abs(centres) < 6.0).all(axis=1).all()
+
+
+def test_weights_are_repetitions_and_the_order_of_rows_is_no_matter(
+    rng: np.random.Generator,
+) -> None:
+    X, weight = rng.normal(size=(300, 2)), rng.integers(0, 4, 300)
+    repeated = rng.permutation(X.repeat(weight, axis=0))
+    np.testing.assert_array_equal(
+        kmeans_inducing_points(X, weight.astype(float), 25, 3),
+        kmeans_inducing_points(repeated, np.ones(len(repeated)), 25, 3),
+    )

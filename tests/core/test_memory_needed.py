@@ -23,16 +23,83 @@ def test_memory_needed_grows_with_the_square_of_the_rows_and_with_the_gps():
     assert memory_needed(3000, 2, 8, iterative=True) == 18 * 64 * 10**6
 
 
-def test_available_memory_of_a_computer_is_all_of_it():
-    expected = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert available_memory(CPU) == expected > 2**28
+def test_available_memory_of_this_computer():
+    everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 2**28 < available_memory(CPU) <= everything
+
+
+MEMINFO = "MemTotal:       65536000 kB\nMemFree:  1000 kB\nMemAvailable:   4194304 kB\n"  # 4 GiB
+V1 = "sys/fs/cgroup/memory"
+V1_FILES = "memory.limit_in_bytes", "memory.usage_in_bytes"
+V2 = "sys/fs/cgroup"
+V2_FILES = "memory.max", "memory.current"
+GIB = 2**30
+
+
+def group(folder, names, limit, usage, stat=""):
+    values = [str(limit), str(usage), stat]
+    return {f"{folder}/{n}": v for n, v in zip([*names, "memory.stat"], values, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, 4 * GIB),
+        ({"proc/self/cgroup": "0::/app\n"}, 4 * GIB),
+        (  # the file cache that nobody has used for a while gives way
+            {
+                "proc/self/cgroup": "0::/app\n",
+                **group(f"{V2}/app", V2_FILES, 3 * GIB, 2 * GIB, "anon 5\ninactive_file 1048576\n"),
+            },
+            GIB + 2**20,
+        ),
+        ({"proc/self/cgroup": "0::/app\n", **group(f"{V2}/app", V2_FILES, "max", GIB)}, 4 * GIB),
+        (  # a limit higher up
+            {
+                "proc/self/cgroup": "0::/a/b\n",
+                **group(f"{V2}/a/b", V2_FILES, "max", GIB),
+                **group(f"{V2}/a", V2_FILES, 2 * GIB, GIB),
+            },
+            GIB,
+        ),
+        (  # in a container the path may be that outside
+            {
+                "proc/self/cgroup": "9:cpu:/docker/f00\n4:memory:/docker/f00\n0::/\n",
+                **group(
+                    V1, V1_FILES, 3 * GIB, 2 * GIB, "inactive_file 9\ntotal_inactive_file 4096\n"
+                ),
+            },
+            GIB + 4096,
+        ),
+        (
+            {
+                "proc/self/cgroup": "4:hugetlb,memory:/x:y\n",
+                **group(f"{V1}/x:y", V1_FILES, 2 * GIB, GIB),
+                **group(V1, V1_FILES, 9223372036854771712, 3 * GIB),
+            },
+            GIB,
+        ),
+        ({"proc/self/cgroup": "0::/\n", **group(V2, V2_FILES, GIB, 2 * GIB)}, 0),
+    ],
+)
+def test_available_memory_of_a_container(files, expected, tmp_path):
+    for name, text in ({"proc/meminfo": MEMINFO} | files).items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert available_memory(CPU, tmp_path) == expected
+
+
+def test_another_system_counts_whole(tmp_path):
+    everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert available_memory(CPU, tmp_path) == everything
 
 
 def test_model_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device: 2**30)
     message = (
-        r"over 10000 rows needs about 6\.0 GiB, and there are 1\.0 GiB: use a sparse estimator "
-        r"\(SVGPRegressor or PPGPRRegressor\), or fit at most 4096 rows"
+        r"over 10000 rows needs about 6\.0 GiB, and there are 1\.0 GiB left: use a sparse "
+        r"estimator \(SVGPRegressor or PPGPRRegressor\), or fit at most 4096 rows"
     )
     with pytest.raises(MemoryError, match=message):
         check_memory(10_000, 1, 8, False, CPU)
@@ -41,12 +108,13 @@ def test_model_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
         check_memory(4097, 1, 8, False, CPU)
 
 
-def test_unknown_memory_refuses_nothing(monkeypatch):
+def test_unknown_memory_refuses_nothing(monkeypatch, tmp_path):
     def fail(name):
         raise ValueError("unrecognized configuration name")
 
     monkeypatch.setattr(os, "sysconf", fail)
-    assert available_memory(CPU) is None
+    assert available_memory(CPU, tmp_path) is None
+    monkeypatch.setattr(memory, "available_memory", lambda device: None)
     check_memory(10**7, 1, 8, False, CPU)
 
 

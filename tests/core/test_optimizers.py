@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from skgp.core.objectives import Batch
-from skgp.core.optimizers import LBFGS, Adam
+from skgp.core.optimizers import LBFGS, Adam, Clipped, Optimizer
 from skgp.core.training import Candidate, Trainer, constant, one_cycle
 
 
@@ -46,7 +46,8 @@ def test_adam_is_that_of_torch_with_the_schedule() -> None:
     reference = Line()
     adam = torch.optim.Adam([reference.w], lr=1.0, foreach=False)
     loss = squared_error(reference)
-    served = copy.deepcopy(data.served)
+    *served, checked = copy.deepcopy(data.served)
+    assert checked == served[-1]  # where the last step has led
     for step, rows in enumerate(served):
         adam.param_groups[0]["lr"] = 0.1 * one_cycle(step / len(served))
         adam.zero_grad()
@@ -105,6 +106,79 @@ def test_moments_of_adam_are_zero_before_they_are_denormal(chunk: int) -> None:
         moments = torch.stack([state["exp_avg"], state["exp_avg_sq"]])
         assert not ((moments != 0.0) & (moments < tiny)).any()
     np.testing.assert_allclose(moments, [[1.0, 0.0, 0.0]] * 2, rtol=1e-5)
+
+
+class Recording(Optimizer):
+    """Takes no step and notes the gradients that it is given."""
+
+    def __init__(self, parameter: nn.Parameter) -> None:
+        self.parameter = parameter
+        self.seen: list[list[float]] = []
+
+    def step(self, closure: Any, rate: float) -> float:
+        loss = closure().item()
+        self.seen.append(self.parameter.grad.tolist())
+        return loss
+
+    def shorten(self, factor: float) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"n": len(self.seen)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        assert state["n"] == 3
+
+
+def clipped(gradients: list[list[float]]) -> tuple[Clipped, Recording]:
+    """The optimisers after steps with these gradients."""
+    parameter = nn.Parameter(torch.zeros(2).double())
+    recording = Recording(parameter)
+    optimizer = Clipped([parameter], recording)
+    for gradient in gradients:
+        follow(optimizer, recording, gradient)
+    return optimizer, recording
+
+
+def follow(optimizer: Clipped, recording: Recording, gradient: list[float]) -> None:
+    def closure() -> Tensor:
+        recording.parameter.grad = torch.tensor(gradient).double()
+        return torch.tensor(7.0)
+
+    assert optimizer.step(closure, 1.0) == 7.0
+
+
+def test_gradients_of_usual_length_are_not_clipped() -> None:
+    gradients = [[3.0, 4.0], [0.0, 1.0], [6.0, -8.0], [30.0, 0.0]]
+    assert clipped(gradients)[1].seen == gradients
+
+
+def test_a_long_gradient_is_ten_times_as_long_as_the_geometric_mean_of_those_before() -> None:
+    _, recording = clipped([[3.0, 4.0], [0.0, 20.0], [6e9, 8e9], [0.0, 1e30]])
+    usual = 10.0  # of 5 and 20
+    np.testing.assert_allclose(recording.seen[2], [6.0 * usual, 8.0 * usual], rtol=1e-12)
+    usual *= 10.0 ** (1 / 3)  # the third counts as what it was clipped to
+    np.testing.assert_allclose(recording.seen[3], [0.0, 10.0 * usual], rtol=1e-12)
+
+
+def test_gradients_that_grow_for_good_become_usual() -> None:
+    _, recording = clipped([[1.0, 0.0]] * 50 + [[1e6, 0.0]] * 130)
+    lengths = np.array(recording.seen)[:, 0]
+    # Each clipped step adds a factor of 10^(1/20): from 10 to 10^6 in a hundred steps.
+    np.testing.assert_allclose(lengths[50:60], 10.0 ** (1.0 + np.arange(10) / 20), rtol=1e-9)
+    assert lengths[50 + 99] < 1e6 == lengths[50 + 101] == lengths[-1]
+
+
+def test_a_gradient_of_zero_is_no_length_to_compare_with() -> None:
+    _, recording = clipped([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [9.0, 0.0]])
+    assert recording.seen[-1] == [9.0, 0.0]
+
+
+def test_what_is_usual_is_part_of_the_state() -> None:
+    optimizer, _ = clipped([[1.0, 0.0]] * 3)
+    again, recording = clipped([])
+    again.load_state_dict(optimizer.state_dict())
+    follow(again, recording, [100.0, 0.0])
+    np.testing.assert_allclose(recording.seen, [[10.0, 0.0]], rtol=1e-12)
 
 
 def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:

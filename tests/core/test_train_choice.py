@@ -53,13 +53,13 @@ def test_trial_epochs_count_towards_the_fit_and_its_schedule() -> None:
 def test_a_single_candidate_has_no_trial() -> None:
     data = Rows(4)
     fit(line(), data, max_iter=3, n_trial_epochs=100)
-    assert len(data.served) == 3
+    assert len(data.served) == 3 + 1  # and the check of the last step
 
 
 def test_trials_are_not_longer_than_the_fit() -> None:
     data = Rows(4)
     _, history = fit([line(), line(1.0, 0.0)], data, max_iter=2, n_trial_epochs=10)
-    assert len(data.served) == 4
+    assert len(data.served) == 4 + 2  # and the checks of their last steps
     assert len(history.loss_curve) == 2
 
 
@@ -195,7 +195,7 @@ def test_on_epoch_sees_the_history_and_stops_the_fit() -> None:
     data = Rows(8)
     _, history = fit(line(), data, max_iter=10, on_epoch=stop_at_three)
     assert lengths == [1, 2, 3]
-    assert len(data.served) == 6
+    assert len(data.served) == 6 + 1  # and the check of the last step
     assert not history.interrupted
 
 

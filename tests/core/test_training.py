@@ -6,11 +6,23 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from line_problem import Line, Rows, Sick, fit, flat, generator, line, plan, problem
+from line_problem import (
+    Line,
+    Rows,
+    Sick,
+    fit,
+    flat,
+    generator,
+    line,
+    plan,
+    problem,
+    squared_error,
+)
 from torch import Tensor, nn
 
 from skgp.core.objectives import Batch
 from skgp.core.training import (
+    History,
     Trainer,
     constant,
     one_cycle,
@@ -27,7 +39,7 @@ def test_batches_of_an_epoch_partition_the_rows(n: int, batch_size: int, count: 
     """Each row once per epoch, in batches of nearly equal size."""
     data = Rows(n)
     fit(line(), data, max_iter=3, batch_size=batch_size)
-    assert len(data.served) == 3 * count
+    assert len(data.served) == 3 * count + 1  # and the check of the last step
     for epoch in range(3):
         batches = data.served[epoch * count : (epoch + 1) * count]
         assert sorted(flat(batches)) == list(range(n))
@@ -235,6 +247,73 @@ def test_a_state_whose_loss_is_not_finite_is_no_state_to_go_back_to(n: int) -> N
     assert np.all(np.isfinite(curve))
     assert trainer.optimizer._peak < 0.8
     assert module.w[0].item() > 0.0
+
+
+class Cliff:
+    """(w - 1)^2 for the first parameter w, as good as no loss at all beyond an edge."""
+
+    def __init__(self, module: Line, edge: float, beyond: float) -> None:
+        self.module = module
+        self.edge = edge
+        self.beyond = beyond
+
+    def __call__(self, batch: Batch) -> Tensor:
+        w = self.module.w[0]
+        return (w - 1.0).square() + torch.where(w > self.edge, self.beyond, 0.0)
+
+
+@pytest.mark.parametrize("beyond", [math.nan, 1e5])
+def test_the_last_step_is_taken_back_if_it_leads_over_the_edge(beyond: float) -> None:
+    """From 0 a first step of 0.5 leads to 0.5, beyond the edge; one of 0.15 does not."""
+    module = Line()
+    candidate = problem(module, Cliff(module, 0.3, beyond), 0.5)
+    _, history = fit(candidate, Rows(4), max_iter=1, schedule=constant)
+    np.testing.assert_allclose(module.w[0].item(), 0.15, rtol=1e-6)
+    assert history.loss_curve == [1.0]
+
+
+def test_a_last_step_that_no_shorter_one_mends_is_an_error() -> None:
+    module = Line()
+    candidate = problem(module, Cliff(module, 0.0, math.nan), 0.5)
+    with pytest.raises(NonFiniteLossError, match="did not recover"):
+        fit(candidate, Rows(4), max_iter=1, schedule=constant)
+    assert module.w.tolist() == [0.0, 0.0]
+
+
+def test_a_fit_that_a_callback_ends_goes_back_one_epoch_if_the_last_step_did_harm() -> None:
+    module = Line()
+    candidate = problem(module, Cliff(module, 0.7, math.nan), 0.5)
+    before: list[float] = []
+
+    def stop_at_two(module: Line, history: History) -> bool:
+        before.append(module.w[0].item())
+        return len(before) == 2
+
+    _, history = fit(candidate, Rows(4), max_iter=9, schedule=constant, on_epoch=stop_at_two)
+    assert before[1] > 0.7 > before[0] == module.w[0].item()
+    assert len(history.loss_curve) == 1
+
+
+def test_the_check_of_the_last_step_leaves_no_trace() -> None:
+    """Neither in buffers that an evaluation changes nor in the optimiser."""
+
+    class Counting(Line):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+    module = Counting()
+
+    def loss(batch: Batch) -> Tensor:
+        module.calls += 1
+        return squared_error(module)(batch)
+
+    trainer = Trainer(problem(module, loss), Rows(8), plan(max_iter=2), generator())
+    for _ in range(2):
+        trainer.epoch()
+    assert module.calls == 4
+    (state,) = trainer.optimizer._adam.state.values()
+    assert state["step"] == 4
 
 
 def test_other_errors_pass_through() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit, logit
 
 from skgp.distributions import MonotoneTransformed, NormalMixture
 
@@ -48,11 +49,47 @@ def test_lognormal_crps_in_closed_form(lognormal):
 
 
 def test_edges_of_the_support(lognormal):
-    dist, _ = lognormal
+    dist, exact = lognormal
     np.testing.assert_array_equal(dist.logpdf(0.0), [-np.inf] * 3)
     np.testing.assert_array_equal(dist.cdf(0.0), [0.0] * 3)
     assert np.isnan(dist.crps(np.nan)).all()
-    assert np.isnan(dist.cdf(-1.0)).all()  # outside: func itself gives NaN
+    # Outside, func itself gives NaN. There the score is that of zero plus the distance from it.
+    np.testing.assert_array_equal(dist.cdf(-1.0), [0.0] * 3)
+    np.testing.assert_array_equal(dist.sf(-1.0), [1.0] * 3)
+    np.testing.assert_array_equal(dist.logpdf(-1.0), [-np.inf] * 3)
+    np.testing.assert_array_equal(dist.pdf(-1.0), [0.0] * 3)
+    np.testing.assert_array_equal(dist.joint_logpdf(-1.0), [-np.inf] * 3)
+    np.testing.assert_allclose(dist.crps(-1.0), dist.crps(0.0) + 1.0, rtol=1e-12)
+    mixed = np.array([-1.0, 2.0, np.nan])
+    expected = [0.0, exact.cdf(2.0)[1], np.nan]
+    np.testing.assert_allclose(dist.cdf(mixed), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_values_beyond_two_edges_with_several_outputs(sign):
+    """Expit on (0, 1), rising or falling; a row with one value outside has no density."""
+    base = NormalMixture.normal([[0.3, -1.0]], [[1.0, 0.5]])
+    dist = MonotoneTransformed(base, lambda z: expit(sign * z), lambda y: sign * logit(y))
+    np.testing.assert_array_equal(dist.cdf([[-2.0, 3.0]]), [[0.0, 1.0]])
+    np.testing.assert_array_equal(dist.sf([[-2.0, 3.0]]), [[1.0, 0.0]])
+    np.testing.assert_array_equal(dist.joint_logpdf([[0.5, 3.0]]), [-np.inf])
+    assert np.isfinite(dist.logpdf([[0.5, 3.0]])[0, 0])
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-163, 1e160, 1e300])
+def test_deviation_of_a_transformed_target_of_any_size(scale):
+    dist = MonotoneTransformed(
+        NormalMixture.normal([0.0, 1.0], 0.5),
+        lambda z: scale * np.exp(z),
+        lambda y: np.log(y / scale),
+    )
+    expected = stats.lognorm(s=0.5, scale=np.exp([0.0, 1.0])).std()
+    np.testing.assert_allclose(dist.std() / scale, expected, rtol=1e-10)
+
+
+def test_an_infinite_mean_has_an_infinite_deviation():
+    dist = MonotoneTransformed(NormalMixture.normal([0.0], 200.0), np.exp, np.log)
+    assert dist.mean() == dist.std() == dist.var() == np.inf
 
 
 def test_given_derivative_agrees_with_the_numerical_one(lognormal, make):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skgp import DGPClassifier, SVGPClassifier
+from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
 from skgp.estimators._validation import Rows, split_by_class
 
 SMALL = {"n_inducing": 10, "max_iter": 10, "random_state": 0, "dtype": "float64"}
@@ -110,6 +110,44 @@ def test_balanced_classes_count_the_weights_of_their_rows() -> None:
     model = SVGPClassifier(class_weight="balanced", **SMALL).fit(X, y, sample_weight=times)
     totals = np.bincount(y, times)
     np.testing.assert_allclose(model.class_weight_, totals.sum() / (3 * totals))
+
+
+def test_weights_of_classes_and_of_rows_multiply() -> None:
+    X, y = table()
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    of_classes = {0: 0.5, 1: 2.0, 2: 3.0}
+    model = SVGPClassifier(class_weight=of_classes, **SMALL).fit(X, y, sample_weight=weight)
+    product = weight * np.array([of_classes[label] for label in y])
+    same = SVGPClassifier(**SMALL).fit(X, y, sample_weight=product)
+    np.testing.assert_array_equal(model.predict_proba(X), same.predict_proba(X))
+    unweighted = SVGPClassifier(class_weight=of_classes, **SMALL).fit(X, y)
+    assert np.abs(unweighted.predict_proba(X) - same.predict_proba(X)).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "weight", [-1.0, 0, np.nan, np.inf, "1", None, 10**400], ids=lambda w: str(w)[:4]
+)
+@pytest.mark.parametrize(
+    "cls",
+    [SVGPClassifier, DGPClassifier, PPGPRClassifier, DSPPClassifier],
+    ids=lambda c: c.__name__,
+)
+def test_weights_that_no_class_can_have(cls: type, weight: object) -> None:
+    X, y = table()
+    labels = np.array(["a", "b", "c"])[y]
+    model = cls(class_weight={"a": 1.0, "b": weight, "c": 1.0}, **SMALL)
+    for fit in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=r"class_weight of class 'b' .*drop its rows"):
+            fit(X, labels)
+
+
+def test_classes_without_a_weight_and_weights_without_a_class() -> None:
+    """As scikit-learn has it: a label that is missing weighs one, unless another one is unknown."""
+    X, y = table()
+    model = SVGPClassifier(class_weight={0: 2.0}, **SMALL).fit(X, y)
+    np.testing.assert_array_equal(model.class_weight_, [2.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"classes, \[1, 2\], are not in class_weight"):
+        SVGPClassifier(class_weight={0: 1.0, 7: 1.0}, **SMALL).fit(X, y)
 
 
 def test_a_rare_class_is_held_out_as_often_as_its_share_says() -> None:

@@ -23,7 +23,9 @@ from skgp.scoring import (
     mean_rmse,
     nll,
     pinball_loss,
+    pit,
     rmse,
+    zscores,
 )
 
 SCORES = [
@@ -296,16 +298,31 @@ def test_invalid_targets_and_weights_are_refused(
         score(y, dist, sample_weight=weight)
 
 
+def holed_exponential(z: Any) -> Any:
+    """Undefined for z around zero, so that it is no valid transformation."""
+    return np.where(np.abs(z) < 0.5, np.nan, np.exp(z))
+
+
 @pytest.mark.parametrize(
-    "score", [nll, joint_nll, crps, coverage, coverage_error, calibration_error]
+    "score", [nll, joint_nll, crps, coverage, coverage_error, calibration_error, pit, zscores]
 )
-def test_targets_outside_the_domain_are_named(score: Any) -> None:
-    base = NormalMixture.normal(np.zeros((3, 2)), np.ones((3, 2)))
-    dist = MonotoneTransformed(base, np.exp, np.log)
-    y = np.ones((3, 2))
+def test_a_distribution_that_gives_nan_is_named(score: Any) -> None:
+    mean, std = np.full((3, 2), 3.0), np.full((3, 2), 0.1)
+    mean[2, 0], std[2, 0] = 0.0, 1.0
+    y = np.full((3, 2), 20.0)
     y[2, 0] = -1.0
+    dist = MonotoneTransformed(NormalMixture.normal(mean, std), holed_exponential, np.log)
     with pytest.raises(ValueError, match="NaN at row 2, output 0"):
         score(y, dist)
+
+
+def test_targets_outside_the_support_have_no_density() -> None:
+    dist = MonotoneTransformed(NormalMixture.normal([0.0, 0.0], 1.0), np.exp, np.log)
+    y = [-1.0, 1.0]
+    assert nll(y, dist) == joint_nll(y, dist) == np.inf
+    assert coverage(y, dist) == 0.5
+    np.testing.assert_array_equal(pit(y, dist), [0.0, 0.5])
+    assert np.isfinite(crps(y, dist))
 
 
 def test_one_output_never_broadcasts() -> None:

@@ -94,6 +94,8 @@ class CVAERegressor(NetworkRegressor):
 
     model_: CVAEModel
 
+    _changeable: ClassVar[frozenset[str]] = NetworkRegressor._changeable - {"beta_reg"}
+
     # Less than a new decoder leaves unexplained, so that at first the targets count more than the
     # divergence. From 1.0 on, half of the fits to two branches ended without a use for z.
     _initial_noise: ClassVar[float] = 0.03

@@ -140,6 +140,11 @@ class SGHMCDGPRegressor(DeepRegressor):
 
     model_: ChainModel
 
+    _changeable: ClassVar[frozenset[str]] = DeepRegressor._changeable | {
+        "friction",
+        "n_burn_in",
+        "step_size",
+    }
     _hidden_var: ClassVar[float] = 0.0  # of points
     _min_auto_steps: ClassVar[int] = 2000
 

@@ -1,0 +1,101 @@
+"""A random choice of rows that stands for all rows of a table."""
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.intp]
+Keys = npt.NDArray[np.uint64]
+
+_CHUNK = 65_536  # rows
+_RARE = 20  # rows expected of a group that a random choice could miss
+
+
+def row_keys(*tables: npt.NDArray[np.floating]) -> Keys:
+    """Numbers that look random and depend only on what stands in a row of the tables (n, ...).
+
+    Rows in the order of their keys are in a random order, and it is the same whatever order the
+    table has.
+    """
+    widths = [table.shape[1] for table in tables]
+    factors = np.random.SeedSequence(0).generate_state(sum(widths), np.uint64) | np.uint64(1)
+    keys = np.zeros(len(tables[0]), dtype=np.uint64)
+    for table, of_columns in zip(tables, np.split(factors, np.cumsum(widths)[:-1]), strict=True):
+        for start in range(0, len(keys), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            bits = (np.array(table[rows], dtype=np.float64) + 0.0).view(np.uint64)
+            bits ^= bits >> np.uint64(32)
+            keys[rows] += (bits * of_columns).sum(axis=1)
+    return _mixed(keys)
+
+
+def _mixed(keys: Keys) -> Keys:
+    """A permutation of the 64-bit numbers without a pattern (the last steps of SplitMix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def subsample(
+    weight: Array, groups: BoolArray, keys: Keys, size: int, seed: int
+) -> tuple[IntArray, Array]:
+    """Rows drawn in proportion to their weights, without replacement, and their new weights.
+
+    Row i is drawn with the probability pi_i = min(1, w_i / t), where the threshold t makes their
+    sum the size, and then has the weight w_i / pi_i = max(w_i, t). So a sum over the rows drawn
+    estimates that over all rows without bias, and rows of a large weight are always among them.
+    The draw is systematic sampling in a random order (Madow 1949), which is that of the rows' keys:
+    it does not depend on the order of the table.
+
+    Of a group that the draw could miss, such as a rare class, some rows are drawn in advance.
+
+    Parameters
+    ----------
+    weight : array of shape (n,)
+        Not negative, at least one positive. Rows of weight zero are never drawn.
+    groups : array of shape (n, G)
+        Whether a row belongs to each of G groups.
+    keys : array of shape (n,)
+        Of the rows, see `row_keys`.
+    size : int
+        Rows wanted. Up to so many rows of positive weight are all kept; of more, about this many
+        are drawn.
+    seed : int
+
+    Returns
+    -------
+    index : array of shape (m,)
+        Numbers of the rows, in ascending order.
+    weight : array of shape (m,)
+    """
+    positive = np.flatnonzero(weight > 0.0)
+    if len(positive) <= size:
+        return positive, weight[positive]
+    rng = np.random.RandomState(seed)
+    salt = np.uint64(rng.randint(2**63))
+    order = positive[np.argsort(_mixed(keys[positive] ^ salt), kind="stable")]
+    weight, members = weight[order], groups[order]
+    probability = _inclusion(weight, size)
+
+    least = max(1, min(_RARE, size // (2 * max(1, members.shape[1]))))
+    is_rare = np.einsum("n,ng->g", probability, members) < min(_RARE, size / 2)
+    first = np.cumsum(members[:, is_rare], axis=0) <= least
+    probability[(members[:, is_rare] & first).any(axis=1)] = 1.0
+
+    passed = np.floor(np.cumsum(probability) + rng.uniform())
+    drawn = np.diff(passed, prepend=0.0) > 0.0
+    drawn |= probability >= 1.0  # whatever rounding makes of the sum
+    index, weight = order[drawn], weight[drawn] / probability[drawn]
+    ascending = np.argsort(index)
+    return index[ascending], weight[ascending]
+
+
+def _inclusion(weight: Array, size: int) -> Array:
+    """Probabilities min(1, w / t) of more than `size` positive weights w; their sum is `size`."""
+    descending = np.sort(weight)[::-1]
+    rest = np.cumsum(descending[::-1])[::-1]  # of each weight and all smaller ones
+    # With the k largest weights certain, t is the rest divided by size - k.
+    threshold = rest[:size] / (size - np.arange(size))
+    certain = int(np.argmax(descending[:size] <= threshold))
+    return np.minimum(1.0, weight / threshold[certain])

@@ -1,0 +1,200 @@
+"""Streams of chunks: outliers, and first chunks that say little of what is to come."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from contract_cases import (
+    MINIBATCH_REGRESSORS,
+    ONE_PER_CLASS,
+    REPRESENTATIVES,
+    Case,
+    Data,
+)
+
+from skgp import DSPPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor
+from skgp.estimators.baselines import MCDropoutRegressor
+from skgp.exceptions import OutlierWarning
+from skgp.scoring import nll
+
+CASES = tuple(case for case in MINIBATCH_REGRESSORS if case in ONE_PER_CLASS)
+QUICK = REPRESENTATIVES
+MODELS = {
+    "svgp": SVGPRegressor(n_inducing=20, random_state=0),
+    "svgp-natgrad": SVGPRegressor(n_inducing=20, optimizer="natgrad", random_state=0),
+    "ppgpr": PPGPRRegressor(n_inducing=20, n_inducing_mean=20, random_state=0),
+    "dspp": DSPPRegressor(n_inducing=20, n_sites=2, width=2, beta_reg=1.0, random_state=0),
+    "mcdropout": MCDropoutRegressor(hidden_layer_sizes=(20,), random_state=0),
+}
+
+
+def sine(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def streamed(name: str, wrong: float | None, at: int, n_chunks: int) -> float:
+    """Test score after a stream of chunks of which one has a wrong target."""
+    model = MODELS[name].__sklearn_clone__()
+    for i in range(n_chunks):
+        X, y = sine(100, i)
+        if i != at or wrong is None:
+            model.partial_fit(X, y)
+            continue
+        y[3] = wrong
+        with pytest.warns(OutlierWarning, match=r"y in row\(s\) 3 is .* leaves them out"):
+            model.partial_fit(X, y)
+    X, y = sine(1000, 999)
+    return nll(y, model.predict_dist(X))
+
+
+# The masks of dropout are drawn for other rows after the chunk with the outlier, so that the two
+# streams differ by chance too.
+TOLERANCE = {"mcdropout": 0.25}
+QUICKLY = [
+    name if name in ("svgp", "dspp") else pytest.param(name, marks=pytest.mark.slow)
+    for name in MODELS
+]
+
+
+@pytest.mark.parametrize("name", QUICKLY)
+def test_an_outlier_is_named_and_leaves_no_mark(name: str) -> None:
+    clean = streamed(name, None, 20, 60)
+    for wrong in (100.0, -1e12):
+        assert abs(streamed(name, wrong, 20, 60) - clean) < TOLERANCE.get(name, 0.02)
+
+
+@pytest.mark.parametrize("name", QUICKLY)
+def test_an_outlier_that_is_not_recognised_is_bounded(name: str, monkeypatch: Any) -> None:
+    """Without the check of rows the clipped gradients alone keep the stream."""
+    monkeypatch.setattr("skgp.estimators._outliers._FAR_TARGET", 1e300)
+    clean = streamed(name, None, 20, 120)
+    model = MODELS[name].__sklearn_clone__()
+    for i in range(120):
+        X, y = sine(100, i)
+        if i == 20:
+            y[3] = 1e6
+        model.partial_fit(X, y)
+    X, y = sine(1000, 999)
+    assert nll(y, model.predict_dist(X)) < clean + max(0.05, TOLERANCE.get(name, 0.0))
+
+
+def test_most_rows_of_other_units_are_no_outliers(case: Case, data: Data) -> None:
+    """They are trained on, and a warning says that the scales are those of the first rows."""
+    model = case.make().partial_fit(data.X, data.y)
+    seen = model.n_samples_seen_
+    with pytest.warns(OutlierWarning, match="fit a new one if these are others"):
+        model.partial_fit(data.X_new, data.y_new + 1000.0)
+    assert model.n_samples_seen_ == seen + 25
+    assert np.isfinite(model.predict(data.X_new)).all()
+
+
+def end_of_stream(case: Case, first: tuple[Any, Any], data: Data, unit: float = 1.0) -> Any:
+    """After a first chunk of some kind and chunks that hold the rows six times."""
+    model = case.make(learning_rate_init=0.05).partial_fit(*first)
+    for _ in range(6):
+        for rows in np.split(np.arange(60), 3):
+            model.partial_fit(data.X[rows], unit * data.y[rows])
+    return model
+
+
+def test_a_first_chunk_of_one_row(case: Case, data: Data) -> None:
+    alike = end_of_stream(case, (data.X[:1], data.y[:1]), data)
+    usual = end_of_stream(case, (data.X, data.y), data)
+    if hasattr(alike, "inducing_points_"):
+        assert alike.inducing_points_.shape == usual.inducing_points_.shape
+    assert_close_in_quality(alike, usual, data)
+
+
+def test_a_first_chunk_with_a_constant_target(case: Case, data: Data) -> None:
+    """Its value is no scale."""
+    late = end_of_stream(case, (data.X[:10], np.full(10, 2e7)), data, unit=1e6)
+    usual = end_of_stream(case, (data.X, 1e6 * data.y), data, unit=1e6)
+    scaled = Data(data.X, 1e6 * data.y, data.X_new, 1e6 * data.y_new)
+    assert_close_in_quality(late, usual, scaled)
+
+
+def test_a_first_chunk_from_a_corner_of_the_inputs(case: Case, data: Data) -> None:
+    tiny = data.X[:10] + 1e-6 * (data.X[:10] - data.X[:1])
+    late = end_of_stream(case, (tiny, data.y[:10]), data)
+    usual = end_of_stream(case, (data.X, data.y), data)
+    assert_close_in_quality(late, usual, data)
+
+
+def assert_close_in_quality(late: Any, usual: Any, data: Data) -> None:
+    scores = [nll(data.y_new, model.predict_dist(data.X_new)) for model in (late, usual)]
+    to_learn = 0.5 * np.log(2 * np.pi * data.y.var()) + 0.5 - scores[1]
+    # A GP starts near the optimum of the rows so far; a network begins from random weights again.
+    behind = 0.5 if hasattr(late, "kernel") else 0.8
+    assert scores[0] < scores[1] + max(0.3, behind * to_learn)
+
+
+def test_outputs_that_come_and_go(case: Case, data: Data) -> None:
+    """An output that no row of a chunk has observed, in the first chunk and in a later one."""
+    first, second = data.Y.copy(), data.Y.copy()
+    first[:, 1], second[:, 0] = np.nan, np.nan
+    model = case.make(learning_rate_init=0.05)
+    for Y in (first, second, data.Y, first, second, data.Y, data.Y):
+        model.partial_fit(data.X, Y)
+    mean, std = model.predict(data.X_new, return_std=True)
+    assert np.isfinite(mean).all()
+    scale = data.Y.std(axis=0)
+    offset = np.abs(mean.mean(axis=0) - data.Y.mean(axis=0))
+    assert (offset < 0.5 * scale).all()
+    assert (std < 3.0 * scale).all()
+    with pytest.raises(ValueError, match="NaN in every entry"):
+        model.partial_fit(data.X, np.full((60, 2), np.nan))
+
+
+def test_validation_rows_that_miss_an_output(case: Case, data: Data) -> None:
+    Y_val = data.Y[:25].copy()
+    Y_val[:, 1] = np.nan
+    model = case.make(max_iter=20).fit(data.X, data.Y, X_val=data.X[:25], y_val=Y_val)
+    dist = model.predict_dist(data.X[:25])
+    expected = dist.joint_logpdf(Y_val).mean()
+    assert model.validation_scores_[-1] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_stream_of_single_rows_becomes_a_model() -> None:
+    """The model starts anew at 1, 2, 4, 8, ... rows, so that nothing is left of the first."""
+    X, y = sine(300, 0)
+    model = SVGPRegressor(n_inducing=30, random_state=0)
+    sizes = []
+    for i in range(300):
+        model.partial_fit(X[i : i + 1], y[i : i + 1])
+        sizes.append(len(model.inducing_points_))
+    assert sizes[0] == 1
+    assert sizes[31:] == [30] * 269
+    X_new, y_new = sine(500, 1)
+    assert nll(y_new, model.predict_dist(X_new)) < 0.0  # 1.1 for a constant mean
+
+
+def test_a_settled_stream_keeps_no_rows() -> None:
+    X, y = sine(1200, 0)
+    model = SVGPRegressor(n_inducing=20, random_state=0).partial_fit(X[:400], y[:400])
+    assert len(model._opening.rows.X) == 400
+    model.partial_fit(X[400:], y[400:])
+    assert model._opening is None
+    assert SVGPRegressor(n_inducing=20, max_iter=1).fit(X[:50], y[:50])._opening is None
+
+
+def test_classes_that_the_first_chunk_lacks() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.digitize(X[:, 0], [-0.7, 0.7])
+    model = SVGPClassifier(n_inducing=30, random_state=0)
+    first = np.flatnonzero(y == 1)[:40]
+    model.partial_fit(X[first], y[first], classes=[0, 1, 2])
+    for rows in np.split(np.arange(400), 8):
+        model.partial_fit(X[rows], y[rows])
+    assert model.score(X, y) > 0.9
+
+
+def test_targets_of_classifiers_are_no_outliers() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    model = SVGPClassifier(n_inducing=5, share_kernel=True, random_state=0)
+    for _ in range(3):
+        model.partial_fit(X, np.arange(200) % 40)
+    assert model.n_samples_seen_ == 600

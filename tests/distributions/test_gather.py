@@ -1,0 +1,44 @@
+"""Mixtures gathered from parts, against those made at once."""
+
+import numpy as np
+import pytest
+
+from skgp.distributions import NormalMixture
+
+
+@pytest.fixture(params=["single-shared", "one-component", "outputs-joint"])
+def whole(request, make):
+    dist = make(request.param, n=11)
+    _, mean, std, factor = dist.components()
+    return NormalMixture(np.arange(mean.shape[1]), mean, std, factor)  # weights that are shared
+
+
+def test_gathered_parts_are_the_whole(whole):
+    cuts = [slice(0, 4), slice(4, 5), slice(5, 11)]
+    dist = NormalMixture.gather((whole[rows] for rows in cuts), 11)
+    for found, desired in zip(dist.components(), whole.components(), strict=True):
+        np.testing.assert_array_equal(found, desired)
+    assert repr(dist) == repr(whole)
+    with pytest.raises(ValueError, match="read-only"):
+        dist.components().mean[0] = 0.0
+
+
+@pytest.mark.parametrize("n_rows", [10, 12])
+def test_wrong_numbers_of_rows_are_refused(whole, n_rows):
+    with pytest.raises(ValueError, match=f"n_rows={n_rows} rows, got 11"):
+        NormalMixture.gather([whole[:6], whole[6:]], n_rows)
+    with pytest.raises(ValueError, match="got 0"):
+        NormalMixture.gather([], n_rows)
+
+
+def test_parts_that_do_not_fit_are_refused():
+    mean = np.zeros((2, 2))
+    first = NormalMixture([0.0, 0.0], mean, 1.0)
+    others = [
+        NormalMixture([0.0, 1.0], mean, 1.0),
+        NormalMixture([0.0], mean[:, :1], 1.0),
+        NormalMixture([0.0, 0.0], mean[..., None], 1.0),
+    ]
+    for other in others:
+        with pytest.raises(ValueError, match="same outputs and weights"):
+            NormalMixture.gather([first, other], 4)
