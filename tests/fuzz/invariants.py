@@ -166,7 +166,7 @@ def own_attributes(model: Any) -> dict[str, Any]:
 
 def global_state() -> dict[str, Any]:
     """Settings and seeds that belong to the user."""
-    kind, keys, *rest = np.random.get_state()
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002  (the user's)
     return {
         "NumPy's seed": (kind, keys.tolist(), *rest),
         "Python's seed": random.getstate(),

@@ -5,6 +5,8 @@ import pytest
 from profiles import search
 from strategies import Problem, fuzzed_cases, is_embedding, problems
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.mark.parametrize("name", fuzzed_cases())
 def test_a_fit_answers_or_refuses_clearly(name: str) -> None:

@@ -18,6 +18,8 @@ from strategies import Problem, fuzzed_cases, is_embedding, problems
 # Tables that fit without ado; what comes afterwards is bad.
 GOOD = {"n_rows": 8, "inputs": "plain", "targets": "plain", "power": 0, "params": {}}
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.mark.parametrize("name", fuzzed_cases())
 def test_a_failure_leaves_no_trace(name: str) -> None:

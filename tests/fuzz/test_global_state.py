@@ -11,6 +11,8 @@ from contract.contract_cases import EMBEDDINGS, REPRESENTATIVES
 from invariants import global_state_kept, predictions
 from strategies import Problem, is_embedding
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _warm_up() -> None:
@@ -37,7 +39,7 @@ def test_global_state_is_left_alone_and_has_no_say(name: str) -> None:
 
 @contextmanager
 def seeds_of_the_user(seed: int) -> Iterator[None]:
-    state: Any = np.random.get_state()
+    state: Any = np.random.get_state()  # noqa: NPY002  (as below)
     torch_state = torch.get_rng_state()
     np.random.seed(seed)  # noqa: NPY002  (what a user may do, though this library does not)
     torch.manual_seed(seed)

@@ -7,6 +7,8 @@ from invariants import predictions
 from profiles import search
 from strategies import CASES, Array, Problem, fuzzed_cases, problems
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 def assert_equal_up_to_rounding(actual: Array, desired: Array, tolerance: float) -> None:
     """Relative to the size of each column."""
