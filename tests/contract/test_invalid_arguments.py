@@ -152,7 +152,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_posterior_samples": [0, -1, 2.5, None],
     "thinning": [0, -1, 2.5, None],
     "n_burn_in": [-1, 2.5, None],
-    "step_size": [0.0, -0.1, np.nan, None],
+    "step_size": [0.0, -0.1, np.nan, None, 1e300],
     "friction": [0.0, 1.1, np.nan, None],
     "n_sites": [0, 1.5, "3", None],
     "n_layers": [0, -1, 2.5, "2", None, True],
