@@ -79,6 +79,15 @@ def test_the_value_of_a_constant_input_does_not_matter(make: Any, data: Data) ->
         np.testing.assert_allclose(actual, desired, rtol=1e-6, err_msg=str(value))
 
 
+@pytest.mark.parametrize("seed", range(4))  # rounding is above zero or below it
+def test_a_constant_input_of_weighted_rows(make: Any, data: Data, seed: int) -> None:
+    X = np.column_stack([data.X, np.ones(60)])
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, 60)
+    model = make(max_iter=1).fit(X, data.y, sample_weight=weight)  # without a warning
+    assert_proper(model, X)
+    assert model.model_.x_scale.unit[3] == 1.0
+
+
 def test_all_inputs_constant(make: Any, data: Data) -> None:
     X = np.full((60, 3), 2.5)
     model = make().fit(X, data.y)

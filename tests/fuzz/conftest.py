@@ -4,9 +4,12 @@ from collections.abc import Iterator
 
 import profiles
 import pytest
+import torch._dynamo  # noqa: F401  (which a first fit imports, and which adds to the warnings' filters)
 from hypothesis import settings
 
 from skgp.core import initialisation
+
+pytest.register_assert_rewrite("invariants")
 
 for _name, _profile in profiles.PROFILES.items():
     settings.register_profile(_name, _profile.settings)

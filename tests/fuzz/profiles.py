@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, reject, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 _SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
@@ -63,8 +63,16 @@ def search(
         Of the search; the quick one is the same in every run, and others are for other names.
     """
     chosen = profile()
+    skipped: list[Any] = []
+
+    def tried(example: Any) -> None:
+        if chosen.is_quick and not skipped:  # the simplest, which other tests have fitted
+            skipped.append(example)
+            reject()
+        check(example)
+
     limits = settings(chosen.settings, max_examples=quick * chosen.factor)
-    test = limits(given(examples)(check))
+    test = limits(given(examples)(tried))
     if chosen.is_quick:
         test = seed(zlib.crc32(name.encode()))(test)
     test()

@@ -16,7 +16,15 @@ from spoilers import Spoiler, fit_spoilers_of, spoilers_of
 from strategies import Problem, fuzzed_cases, is_embedding, problems
 
 # Tables that fit without ado; what comes afterwards is bad.
-GOOD = {"n_rows": 8, "inputs": "plain", "targets": "plain", "power": 0, "params": {}}
+GOOD = {
+    "n_rows": 8,
+    "inputs": "plain",
+    "targets": "plain",
+    "weights": None,
+    "missing": False,
+    "power": 0,
+    "params": {},
+}
 
 pytestmark = pytest.mark.usefixtures("short_start")
 

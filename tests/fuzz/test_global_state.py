@@ -14,12 +14,6 @@ from strategies import Problem, is_embedding
 pytestmark = pytest.mark.usefixtures("short_start")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _warm_up() -> None:
-    """What a first fit imports may add to the list of warnings once."""
-    Problem("svgp-full").fit()
-
-
 NAMES = [case.name for case in (*REPRESENTATIVES, *EMBEDDINGS)] + ["svgp-classifier"]
 
 
