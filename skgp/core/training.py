@@ -245,7 +245,9 @@ class Trainer(Generic[ModuleT]):
         lowest = min(before, self._first)
         if after > lowest + _LEAP * (1.0 + abs(lowest)):
             self._proven = proven
-            raise NonFiniteLossError(f"the last step ended at a loss of {after}, far above {lowest}")
+            raise NonFiniteLossError(
+                f"the last step ended at a loss of {after}, far above {lowest}"
+            )
 
     def _gradients(self, batch: Batch) -> Tensor:
         """Set the gradients for a batch and return its loss, refusing what is not finite."""
