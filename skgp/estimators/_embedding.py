@@ -30,7 +30,7 @@ from skgp.estimators._readout_estimator import ReadoutEstimator
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array, Scale, Table
 from skgp.estimators._trained_estimator import draw_seed
-from skgp.estimators._validation import Rows, check_magnitude, check_observed, unmasked
+from skgp.estimators._validation import Rows, check_magnitude, check_observed, reading, unmasked
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
 _ROWS: Final = 1024  # whose inputs are looked for at a time, at most
@@ -275,13 +275,15 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         # A copy, because the training rows are kept.
         finite: Any = "allow-nan"
         X = unmasked(X, "X", fill=True)
-        checked = validate_data(
-            self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True
-        )
+        with reading("X"):
+            checked = validate_data(
+                self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True
+            )
         return np.asarray(checked)
 
     def _prediction_inputs(self, X: Any) -> Array:
-        Z = np.asarray(check_array(unmasked(X, "Z"), dtype=np.float64, input_name="Z"))
+        with reading("Z"):
+            Z = np.asarray(check_array(unmasked(X, "Z"), dtype=np.float64, input_name="Z"))
         n_inputs = self._n_features_out
         if Z.shape[1] != n_inputs:
             raise ValueError(

@@ -19,8 +19,9 @@ class MinibatchRegressor(MinibatchEstimator, TrainedRegressor):
     ) -> Self:
         """Train one epoch on a chunk of rows, going on from the calls before.
 
-        The first call fixes the scales and the initial inducing inputs from its chunk. The learning
-        rate stays at `learning_rate_init`.
+        The scales and the initial inducing inputs come from the first rows: while there are few,
+        the model starts anew whenever their number has doubled. Rows that lie far outside of these
+        are left out, with a warning. The learning rate stays at `learning_rate_init`.
 
         Parameters
         ----------
@@ -38,7 +39,13 @@ class MinibatchRegressor(MinibatchEstimator, TrainedRegressor):
         Raises
         ------
         ValueError
-            If `early_stopping` is set, or as in `fit`.
+            If `early_stopping` is set, if a parameter has changed that the model was built with,
+            or as in `fit`.
+
+        Warns
+        -----
+        OutlierWarning
+            Naming the rows that are left out.
         """
         arguments = {"X": X, "y": y, "sample_weight": sample_weight}
         return self._become(lambda working: working._fit_chunk(arguments, n_total))

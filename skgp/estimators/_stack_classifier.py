@@ -55,8 +55,9 @@ class StackClassifier(StackEstimator, TrainedClassifier):
     ) -> Self:
         """Train one epoch on a chunk of rows, going on from the calls before.
 
-        The first call fixes the classes, the scales and the initial inducing inputs. The learning
-        rate stays at `learning_rate_init`.
+        The first call fixes the classes. The scales and the initial inducing inputs come from the
+        first rows: while there are few, the model starts anew whenever their number has doubled.
+        The learning rate stays at `learning_rate_init`.
 
         Parameters
         ----------

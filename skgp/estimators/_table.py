@@ -53,22 +53,23 @@ class Scale:
             values = np.ldexp(np.asarray(values, dtype=float), -exponent)
         if sample_weight is not None:  # the scaler takes them in the precision of the values
             sample_weight = sample_weight / sample_weight.max()
-        with np.errstate(invalid="ignore"):  # rounding may leave a constant a variance below zero
+        # A variance that rounding has made negative is that of a constant column; what the units of
+        # constant columns would overflow to is not used.
+        with np.errstate(invalid="ignore", over="ignore"):
             scaler = StandardScaler().fit(
                 values if seen.all() else values[:, seen], sample_weight=sample_weight
             )
-            deviation = np.sqrt(scaler.var_)
-        mean, unit, varies = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns, bool)
-        mean[seen], unit[seen] = scaler.mean_, scaler.scale_
-        # Where the scaler replaced the standard deviation, the column is constant: its own size is
-        # then the unit, so that results stay in proportion whatever the user's units are. The mean
-        # of equal numbers can be off by an ulp: the offset of a constant column is its maximum.
-        varies[seen] = scaler.scale_ == deviation
-        varies &= high > low
-        constant = np.where(size == 0.0, 1.0, size)
-        self.offset = np.where(varies, np.ldexp(mean, exponent), np.where(seen, high, 0.0))
-        self.unit = np.where(varies, np.ldexp(unit, exponent), constant)
-        self.unit = np.fmax(self.unit, _LEAST_SPACINGS * np.finfo(float).eps * size)
+            mean, unit, varies = np.zeros(n_columns), np.zeros(n_columns), high > low
+            mean[seen], unit[seen] = scaler.mean_, scaler.scale_
+            # Where the scaler replaced the standard deviation, the column is constant: its own size
+            # is then the unit, so that results stay in proportion whatever the user's units are.
+            # The mean of equal numbers can be off by an ulp: the offset is then the maximum.
+            varies[seen] &= scaler.scale_ == np.sqrt(scaler.var_)
+            offset, unit = np.ldexp(mean, exponent), np.ldexp(unit, exponent)
+        self.offset = np.where(varies, offset, np.where(seen, high, 0.0))
+        self.unit = np.where(varies, unit, np.where(size == 0.0, 1.0, size))
+        spacing = np.fmax(np.finfo(float).eps * size, np.finfo(float).smallest_subnormal)
+        self.unit = np.fmax(self.unit, _LEAST_SPACINGS * spacing)
 
     def apply(self, values: Array) -> Array:
         """Values in units of the scale, float64."""

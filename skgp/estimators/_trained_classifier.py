@@ -53,7 +53,8 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         y : array-like of shape (n,)
             Labels of at least two classes: strings, integers, booleans.
         sample_weight : array-like of shape (n,), optional
-            Multiplies a row's term in the objective; weight 0 equals dropping the row.
+            Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
+            between 1e-15 and 1e15.
         X_val, y_val, sample_weight_val : array-like, optional
             Held-out rows, of classes that are in y: their mean log probability is recorded after
             each epoch and, with `early_stopping`, decides when to stop. Without them

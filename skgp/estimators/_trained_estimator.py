@@ -35,7 +35,7 @@ from skgp.estimators._table import (
     make_scale,
     scale_inputs,
 )
-from skgp.estimators._validation import Rows, check_no_booleans, unmasked
+from skgp.estimators._validation import Rows, check_no_booleans, reading, unmasked
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 
 Part = TypeVar("Part")
@@ -383,7 +383,8 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _prediction_inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
         X = unmasked(X, "X")
-        return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        with reading("X"):
+            return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     def _in_chunks(self, X: Any, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:
         """What a function of scaled inputs in float64 returns for one chunk after another."""

@@ -43,11 +43,13 @@ class TrainedRegressor(SupervisedEstimator, GaussianEstimator, DistributionRegre
         y : array-like of shape (n,) or (n, P)
             Targets, in any units. NaN in an (n, P) array marks a missing entry, which is skipped.
         sample_weight : array-like of shape (n,), optional
-            Multiplies a row's term in the objective; weight 0 equals dropping the row.
+            Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
+            between 1e-15 and 1e15.
         X_val, y_val, sample_weight_val : array-like, optional
             Held-out rows: their mean log density is recorded after each epoch and, with
             `early_stopping`, decides when to stop. Without them `early_stopping` holds out
-            `validation_fraction` of the rows.
+            `validation_fraction` of the rows. A row counts as -20 nats per output in standardised
+            units at least, so that one wrong target cannot decide.
 
         Returns
         -------

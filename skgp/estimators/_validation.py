@@ -1,7 +1,8 @@
 """Checks of what a user passes, beyond scikit-learn's own."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -94,10 +95,14 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
-    y = unmasked(y, name, fill=True)
-    y = check_array(
-        y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name=name
-    )
+    with reading(name):
+        y = check_array(
+            unmasked(y, name, fill=True),
+            dtype=np.float64,
+            ensure_2d=False,
+            ensure_all_finite="allow-nan",
+            input_name=name,
+        )
     check_consistent_length(X, y)
     missing = np.isnan(y)
     if y.ndim == 1 and missing.any():
@@ -146,7 +151,8 @@ def check_labels(
         Naming the argument.
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
-    y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
+    with reading(f"y{suffix}"):
+        y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)
@@ -154,10 +160,12 @@ def check_labels(
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
-    given = X = unmasked(X, f"X{suffix}")
-    X = check_array(X, dtype=[np.float64, np.float32], input_name=f"X{suffix}", estimator=estimator)
-    validate_data(estimator, given, y, reset=reset, skip_check_array=True)
-    checked: Array = X
+    name = f"X{suffix}"
+    X = unmasked(X, name)
+    dtype = [np.float64, np.float32]
+    with reading(name):
+        checked: Array = check_array(X, dtype=dtype, input_name=name, estimator=estimator)
+        validate_data(estimator, X, y, reset=reset, skip_check_array=True)
     return checked
 
 
@@ -168,7 +176,10 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
         return rows
     sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
     try:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        with reading("sample_weight"):
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
     except ValueError as error:
         message = str(error).replace("sample_weight", f"sample_weight{suffix}")
         raise ValueError(message) from error
@@ -203,6 +214,29 @@ def check_magnitude(y: Array, name: str) -> None:
             f"{name} holds numbers as large as {largest:g}, and the largest allowed is "
             f"{_LARGEST:g}: use other units"
         )
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Name the argument of which NumPy, torch or a library of tables cannot make numbers.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In the place of errors of other types; those that scikit-learn raises pass.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        if type(error) in (ValueError, TypeError):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} cannot be read as an array of numbers: {error}") from error
 
 
 def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:

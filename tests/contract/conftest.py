@@ -42,3 +42,9 @@ def data() -> Data:
     for array in data:
         array.flags.writeable = False
     return data
+
+
+@pytest.fixture
+def held_out() -> Data:
+    """Rows for validation."""
+    return make_data(n=60, n_new=60, seed=3)

@@ -21,6 +21,8 @@ from test_sklearn_integration import (
     test_fit_leaves_parameters_untouched,  # noqa: F401  (as above)
 )
 
+from skgp.exceptions import OutlierWarning
+
 CASES = CLASSIFIERS
 
 
@@ -283,7 +285,8 @@ def test_validation_rows_at_an_absurd_distance(make: Any, data: Data) -> None:
     y_val = np.append(data.y_new, "low")
     model = make(max_iter=2).fit(data.X, data.y, X_val=X_val, y_val=y_val)
     assert np.isfinite(model.validation_scores_).all()
-    model.partial_fit(X_val, y_val)
+    with pytest.warns(OutlierWarning, match=r"X in row\(s\) 25 is"):
+        model.partial_fit(X_val, y_val)
     assert_proper(model, data.X)
 
 

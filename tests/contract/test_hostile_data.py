@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from contract_cases import ONE_PER_CLASS, Case, Data, for_gps_alone, for_inducing, make_data
 
+from skgp.exceptions import OutlierWarning
+
 QUICK = ONE_PER_CLASS
 EPOCHS = 10
 
@@ -241,7 +243,8 @@ def test_validation_rows_at_an_absurd_distance(make: Any, data: Data) -> None:
     model = make(max_iter=2).fit(data.X, data.y, X_val=X_val, y_val=y_val)
     assert np.isfinite(model.validation_scores_).all()
     if hasattr(model, "partial_fit"):
-        model.partial_fit(X_val, y_val)
+        with pytest.warns(OutlierWarning, match=r"X in row\(s\) 25 is"):
+            model.partial_fit(X_val, y_val)
     assert_proper(model, data.X)
 
 

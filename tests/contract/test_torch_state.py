@@ -22,7 +22,7 @@ CASES = [
     Case("svgp-network", SVGPRegressor, {"feature_extractor": [5, 2], "n_restarts": 2}),
     Case("svgp-deep-kernel", SVGPRegressor, {"feature_extractor": "deep-kernel"}),
     Case("iwdgp-free", IWDGPRegressor, {"amortized": False, "n_prediction_samples": 8}),
-    Case("gprn-annealed", GPRNRegressor, {"kl_annealing": 2, "n_prediction_samples": 8}),
+    Case("gprn-annealed", GPRNRegressor, {"kl_annealing": 3, "n_prediction_samples": 8}),
     Case("exact-iterative", ExactGPRegressor, {"max_cholesky_size": 10}),
 ]
 for_modes = pytest.mark.only((*REPRESENTATIVES, *CLASSIFIERS, *EMBEDDINGS))

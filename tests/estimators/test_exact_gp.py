@@ -116,6 +116,17 @@ def test_a_table_beyond_the_memory_is_refused_before_anything_is_allocated(table
         ExactGPRegressor(random_state=0).fit(X, y)
 
 
+def test_memory_that_the_fit_itself_takes_is_not_counted(table, monkeypatch):
+    """There is enough at the start, and less from then on; a second fit looks again."""
+    X, y, _ = table
+    left = [10**9]
+    monkeypatch.setattr(memory, "available_memory", lambda device: left.pop() if left else 0)
+    model = ExactGPRegressor(random_state=0, max_iter=3, warm_start=True).fit(X, y)
+    assert model.n_iter_ == 3
+    with pytest.raises(MemoryError):
+        model.fit(X, y)
+
+
 def test_a_warm_start_copies_no_factor_in_training(table):
     X, y, _ = table
     model = ExactGPRegressor(max_iter=3, warm_start=True, random_state=0).fit(X, y)

@@ -159,7 +159,7 @@ class SGHMCDGPRegressor(DeepRegressor):
         "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
         "thinning": [Interval(Integral, 1, None, closed="left")],
         "n_burn_in": [Interval(Integral, 0, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither")],
+        "step_size": [Interval(Real, 0, 1e6, closed="right")],
         "friction": [Interval(Real, 0, 1, closed="right")],
     }
 
