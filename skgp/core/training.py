@@ -20,7 +20,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
-_LEAP = 10.0  # nats per row, and times the loss: what the last step may not add
+_LEAP = 10.0  # nats per row, and times the loss: how far above it training may not end
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
@@ -145,6 +145,7 @@ class Trainer(Generic[ModuleT]):
         self.optimizer = candidate.optimizer
         self.epochs_done = 0
         self._ceiling = math.inf
+        self._first = math.inf  # loss of the first step
         self._last: tuple[Tensor, float] | None = None  # rows of the last step, the loss before it
         self._good = self._proven = self.state()
 
@@ -228,7 +229,10 @@ class Trainer(Generic[ModuleT]):
         return total / len(self.data)
 
     def _check_last_step(self) -> None:
-        """Evaluate the loss once more on the rows of the last step, and leave no trace of it."""
+        """Evaluate the loss once more on the rows of the last step, and leave no trace of it.
+
+        It may neither be far above what it was before the step nor far above the first of all.
+        """
         if self._last is None:
             return
         rows, before = self._last
@@ -238,9 +242,12 @@ class Trainer(Generic[ModuleT]):
             after = self._gradients(self.data.batch(rows)).item()
         finally:
             module.load_state_dict(state)
-        if after > before + _LEAP * (1.0 + abs(before)):
+        lowest = min(before, self._first)
+        if after > lowest + _LEAP * (1.0 + abs(lowest)):
             self._proven = proven
-            raise NonFiniteLossError(f"the last step took the loss from {before} to {after}")
+            raise NonFiniteLossError(
+                f"the last step ended at a loss of {after}, far above {lowest}"
+            )
 
     def _gradients(self, batch: Batch) -> Tensor:
         """Set the gradients for a batch and return its loss, refusing what is not finite."""
@@ -253,8 +260,9 @@ class Trainer(Generic[ModuleT]):
         )
         if not bool(torch.isfinite(norm) & (loss < self._ceiling)):
             raise NonFiniteLossError(f"loss {loss.item()}, gradient norm {norm.item()}")
-        if self._ceiling == math.inf:
-            self._ceiling = self.plan.ceiling * (1.0 + abs(loss.item()))
+        if self._first == math.inf:
+            self._first = loss.item()
+            self._ceiling = self.plan.ceiling * (1.0 + abs(self._first))
         self._proven = self._good  # its loss has been seen to be finite
         return loss
 

@@ -34,7 +34,7 @@ class GPEstimator(TrainedEstimator):
         **TrainedEstimator._parameter_constraints,
         "kernel": [StrOptions(set(PROFILES)), GPyTorchBase],
         "feature_extractor": [None, StrOptions({"dkl", "deep-kernel"}), "array-like", callable],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "weight_decay": [Interval(Real, 0, 1e15, closed="both")],
         "jitter": [Interval(Real, 0, 1, closed="right")],
     }
 

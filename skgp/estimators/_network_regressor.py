@@ -30,7 +30,7 @@ class NetworkRegressor(MinibatchRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MinibatchRegressor._parameter_constraints,
         "hidden_layer_sizes": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "weight_decay": [Interval(Real, 0, 1e15, closed="both")],
     }
 
     def _sizes(self) -> list[int]:

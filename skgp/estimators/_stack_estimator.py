@@ -75,7 +75,7 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **InducingEstimator._parameter_constraints,
         **MinibatchEstimator._parameter_constraints,
-        "beta_reg": [Interval(Real, 0, None, closed="left")],
+        "beta_reg": [Interval(Real, 0, 1e15, closed="both")],
     }
 
     @abstractmethod

@@ -105,7 +105,7 @@ class CVAERegressor(NetworkRegressor):
         "latent_dim": [Interval(Integral, 1, None, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
-        "beta_reg": [Interval(Real, 0, None, closed="left")],
+        "beta_reg": [Interval(Real, 0, 1e15, closed="both")],
     }
 
     def __init__(
