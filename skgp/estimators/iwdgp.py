@@ -77,7 +77,7 @@ class IWDGPRegressor(SparseRegressor):
         the variational bound, with a sampled KL(q(w) || p(w)).
     n_samples : int, default=1
         Samples of the hidden functions for each row of a training step.
-    n_prediction_samples : int, default=128
+    n_prediction_samples : int, default=60
         Components of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
     amortized : bool, default=True
         Whether a network, from the inputs and targets of a row, gives q(w). Else each training row
@@ -180,7 +180,7 @@ class IWDGPRegressor(SparseRegressor):
         inference: Literal["iwvi", "vi"] = "iwvi",
         n_importance: int = 5,
         n_samples: int = 1,
-        n_prediction_samples: int = 128,
+        n_prediction_samples: int = 60,
         amortized: bool = True,
         n_inducing: int = 128,
         covariance: Literal["full", "diagonal"] = "full",
