@@ -41,7 +41,7 @@ from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 Part = TypeVar("Part")
 
 _CHUNK = 2048  # rows per prediction step: the M x chunk blocks stay small and near the cache
-_CHUNK_CELLS = 2**17  # rows times components: a cell of a deep model takes up to some 5 kB
+_CHUNK_CELLS = 2**14  # rows times components: a cell of a deep model takes up to some 5 kB
 _SETUP_ROWS = 20_000  # rows that initial values are computed from
 _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
     "keep {} on": ("normalize_X", "normalize_y"),
