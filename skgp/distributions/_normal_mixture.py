@@ -12,6 +12,7 @@ from skgp.distributions._chunks import blocks, row_chunks
 from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._magnitude import binary_exponent
+from skgp.distributions._merging import merge_neighbours
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ class NormalMixture(ContinuousDistribution):
         Parameters
         ----------
         parts : iterable of NormalMixture
-            Consecutive rows, at least one part. All have the same outputs, and components of the
-            same weights.
+            Consecutive rows, at least one part. All have the same outputs and the same number of
+            components.
         n_rows : int
             Rows of all parts together.
 
@@ -148,32 +149,33 @@ class NormalMixture(ContinuousDistribution):
         Raises
         ------
         ValueError
-            If outputs, weights or the number of rows do not fit.
+            If outputs, components or the number of rows do not fit.
         """
         first: Self | None = None
         wholes: list[FloatArray] = []
+        log_w = np.empty((0, 0))
         start = 0
         for part in parts:
             arrays = [a for a in (part._mean, part._std, part._scale_tril) if a is not None]
             if first is None:
-                first = part
+                first, log_w = part, part._log_w[:1]
                 wholes = [np.empty((n_rows, *array.shape[1:])) for array in arrays]
             shapes = [array.shape[1:] for array in arrays]
-            if (
-                shapes != [whole.shape[1:] for whole in wholes]
-                or part._single != first._single
-                or not np.array_equal(part._log_w, first._log_w)
-            ):
-                raise ValueError("gather needs parts with the same outputs and weights")
+            if shapes != [whole.shape[1:] for whole in wholes] or part._single != first._single:
+                raise ValueError("gather needs parts with the same outputs and components")
             stop = start + len(part)
             if stop <= n_rows:
+                if len(log_w) == 1 and not np.array_equal(part._log_w, log_w):
+                    log_w = np.repeat(log_w, n_rows, axis=0)  # not shared by all rows, it turns out
+                if len(log_w) > 1:
+                    log_w[start:stop] = part._log_w
                 for whole, array in zip(wholes, arrays, strict=True):
                     whole[start:stop] = array
             start = stop
         if first is None or start != n_rows:
             raise ValueError(f"gather needs parts of n_rows={n_rows} rows, got {start}")
         mean, std, *factor = wholes
-        return cls._make(first._log_w, mean, std, factor[0] if factor else None, first._single)
+        return cls._make(log_w, mean, std, factor[0] if factor else None, first._single)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -333,6 +335,39 @@ class NormalMixture(ContinuousDistribution):
             rows = np.broadcast_to(factor, mean.shape[2:])
             scale_tril = rows[:, None] * scale_tril * np.sign(rows)
         return self._make(self._log_w, mean, std, scale_tril, self._single)
+
+    def merged(self, n_components: int) -> Self:
+        """Mixture of fewer components, whose mean and variance are those of this one.
+
+        In each row, by itself, components that are next to each other become one normal of their
+        mean and variance, those first whose merging changes the density least.
+
+        Parameters
+        ----------
+        n_components : int
+            Components that are left at most.
+
+        Returns
+        -------
+        NormalMixture of the same shape
+
+        Raises
+        ------
+        ValueError
+            If `n_components` is not a positive integer, or there are several outputs.
+        """
+        if not isinstance(n_components, int | np.integer) or n_components < 1:
+            raise ValueError(f"n_components must be a positive integer, got {n_components!r}")
+        n_rows, size, n_outputs = self._mean.shape
+        if n_outputs > 1:
+            raise ValueError("components of several outputs have no order in which to be merged")
+        if n_components >= size:
+            return self
+        parts = np.empty((3, n_rows, n_components))
+        for rows in blocks(n_rows, size):
+            parts[:, rows] = merge_neighbours(*self._cells(rows), int(n_components))
+        log_w, mean, std = parts
+        return self._make(log_w, mean[..., None], std[..., None], None, self._single)
 
     def to_torch(self) -> "torch.distributions.Distribution":
         """Convert to `torch.distributions`, in float64.

@@ -1,5 +1,6 @@
 """Deep GPs with latent covariates by importance-weighted variational inference."""
 
+import math
 from numbers import Integral
 from typing import Any, ClassVar, Final, Literal
 
@@ -20,9 +21,10 @@ from skgp.core.objectives import ELBO, Batch, Objective
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import make_posterior
 from skgp.distributions import NormalMixture, kernel_density
+from skgp.estimators._chunks import Chunks
 from skgp.estimators._documentation import documented
 from skgp.estimators._gp_estimator import each_gp
-from skgp.estimators._model import Model, StackModel
+from skgp.estimators._model import Model, Predictor, StackModel
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
 from skgp.estimators._sparse_regressor import SparseRegressor
@@ -55,7 +57,8 @@ class IWDGPRegressor(SparseRegressor):
     values of w that a row has. A prediction is the mixture of the normals at
     `n_prediction_samples` fixed values of w and of the hidden functions, each spread over half the
     gaps to its neighbours. Values of w far from zero are among them, with small weights, because
-    rare targets need them.
+    rare targets need them. Of one output, neighbouring normals are then merged until
+    `max_components` are left.
 
     Parameters
     ----------
@@ -77,8 +80,14 @@ class IWDGPRegressor(SparseRegressor):
         the variational bound, with a sampled KL(q(w) || p(w)).
     n_samples : int, default=1
         Samples of the hidden functions for each row of a training step.
-    n_prediction_samples : int, default=60
-        Components of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
+    n_prediction_samples : int, default=128
+        Normals of a prediction before some are merged: a scrambled Sobol sequence, drawn once in
+        `fit`.
+    max_components : int, default=40
+        Components of a prediction of one output, if it has more normals: in each row by itself
+        neighbours become one normal of their mean and variance, so that mean and variance of the
+        prediction stay. A row takes 24 bytes for each. Targets of few values, such as grades, may
+        want more.
     amortized : bool, default=True
         Whether a network, from the inputs and targets of a row, gives q(w). Else each training row
         has parameters of its own: slower to train, and there is no `partial_fit`.
@@ -142,10 +151,12 @@ class IWDGPRegressor(SparseRegressor):
     n_importance: int
     n_samples: int
     n_prediction_samples: int
+    max_components: int
     amortized: bool
 
     _changeable: ClassVar[frozenset[str]] = SparseRegressor._changeable | {
         "inference",
+        "max_components",
         "n_importance",
         "n_samples",
     }
@@ -166,6 +177,7 @@ class IWDGPRegressor(SparseRegressor):
         "n_importance": [Interval(Integral, 1, None, closed="left")],
         "n_samples": [Interval(Integral, 1, None, closed="left")],
         "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
+        "max_components": [Interval(Integral, 1, None, closed="left")],
         "amortized": ["boolean"],
         "covariance": [StrOptions({"full", "diagonal"})],
     }
@@ -180,7 +192,8 @@ class IWDGPRegressor(SparseRegressor):
         inference: Literal["iwvi", "vi"] = "iwvi",
         n_importance: int = 5,
         n_samples: int = 1,
-        n_prediction_samples: int = 60,
+        n_prediction_samples: int = 128,
+        max_components: int = 40,
         amortized: bool = True,
         n_inducing: int = 128,
         covariance: Literal["full", "diagonal"] = "full",
@@ -238,6 +251,13 @@ class IWDGPRegressor(SparseRegressor):
         if method == "mixture":
             return dist
         return kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))
+
+    def _distributions(self, X: Any, predictor: Predictor) -> Chunks[NormalMixture]:
+        chunks = super()._distributions(X, predictor)
+        if math.prod(self._output_shape) > 1:
+            return chunks
+        parts = (dist.merged(self.max_components) for dist in chunks.parts)
+        return Chunks(chunks.n_rows, parts)
 
     def _objective(self) -> Objective:
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
