@@ -149,6 +149,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "dropout": [-0.1, 1.0, np.nan, "0.1", None],
     "n_samples": [0, 1.5, None, True],
     "n_prediction_samples": [0, -1, 2.5, None],
+    "max_components": [0, 1.5],
     "n_posterior_samples": [0, -1, 2.5, None],
     "thinning": [0, -1, 2.5, None],
     "n_burn_in": [-1, 2.5, None],
