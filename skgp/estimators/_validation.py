@@ -300,7 +300,8 @@ def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
         Naming the class.
     """
     for label, weight in class_weight.items():
-        if not isinstance(weight, Real) or not _LEAST_WEIGHT <= float(weight) <= 1 / _LEAST_WEIGHT:
+        number: Any = weight if isinstance(weight, Real) else math.nan
+        if not _LEAST_WEIGHT <= number <= 1 / _LEAST_WEIGHT:
             raise ValueError(
                 f"class_weight of class {label!r} must be a positive number between "
                 f"{_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}, got {weight!r}: to do without a "

@@ -135,7 +135,7 @@ class Problem:
         """Rows near those of X, in float64."""
         X = np.asarray(self.X, dtype=float)
         rng = np.random.default_rng(self.seed + 1)
-        return X + 0.25 * X.std(axis=0) * rng.normal(size=X.shape)
+        return X + 0.1 * np.ptp(X, axis=0) * rng.normal(size=X.shape)
 
     def fit(self, **params: Any) -> Any:
         """A fitted estimator; a table without targets has its inputs and outputs as columns."""
