@@ -133,7 +133,8 @@ class Clipped(Optimizer):
             return loss
         excess = math.log(norm) - self._usual if self._n_steps else 0.0
         if excess > _LONGEST:
-            torch._foreach_mul_(gradients, math.exp(_LONGEST - excess))
+            for gradient in gradients:
+                gradient.mul_(math.exp(_LONGEST - excess))
         if self._n_steps == 0:
             self._usual = math.log(norm)
         self._n_steps += 1

@@ -57,16 +57,19 @@ class MinibatchEstimator(TrainedEstimator):
         going_on = hasattr(self, "model_")
         if going_on:
             self._check_unchanged("partial_fit")
-        rows = self._condensed(self._training_rows(**arguments, reset=not going_on))
+        rows = self._training_rows(**arguments, reset=not going_on)
         rng = check_random_state(self.random_state)
-        opening = self._opening if going_on else Opening.of(rows)
+        opening = self._opening if going_on else None
         report: list[Warning] = []
         if going_on and (opening is None or opening.has_scales):
             outliers = find_outliers(rows, *self._scales())
             report += outliers.warning("the step leaves them out")
-            if not outliers.are_most:
+            if len(outliers.rows) and not outliers.are_most:
                 rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
-        if going_on and opening is not None:
+        rows = self._condensed(rows)
+        if not going_on:
+            opening = Opening.of(rows)
+        elif opening is not None:
             opening = opening.extended(rows)
         starts = opening is not None and opening.is_due
         if opening is not None and starts:

@@ -62,7 +62,8 @@ def find_outliers(rows: Rows, x_scale: Scale, y_scale: Scale) -> Outliers:
         distance = _distances(values, scale) if scale.enabled else np.zeros(len(values))
         beyond = np.flatnonzero(distance > bound)
         if len(beyond):
-            parts.append(f"{name} in row(s) {_listed(beyond)} is {distance.max():.2g}")
+            passed = beyond if rows.numbers is None else rows.numbers[beyond]
+            parts.append(f"{name} in row(s) {_listed(passed)} is {distance.max():.2g}")
         far[beyond] = True
     description = " and ".join(parts) + " standard deviations"
     return Outliers(np.flatnonzero(far), description, bool(far.mean() > 0.5))

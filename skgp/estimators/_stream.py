@@ -55,7 +55,8 @@ class Opening:
 
     def started(self) -> "Opening":
         """After a start from these rows."""
-        return Opening(self.rows, len(self.rows.X), _varies(self.rows))
+        rows = self.rows.merged() if len(self.rows.X) < ENOUGH else self.rows
+        return Opening(rows, len(rows.X), _varies(rows))
 
     def is_settled(self, enough: int) -> bool:
         """Whether no further start is needed."""

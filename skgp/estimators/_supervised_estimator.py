@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 
+from skgp.estimators._outliers import find_outliers
 from skgp.estimators._trained_estimator import TrainedEstimator
 from skgp.estimators._validation import Rows, check_observed, split_rows
 
@@ -40,6 +41,9 @@ class SupervisedEstimator(TrainedEstimator):
         self._validate_params()
         rows = self._training_rows(X, y, sample_weight, reset=not self._continues())
         check_observed(rows.y)
+        report: list[Warning] = []
+        if self._continues():
+            report += find_outliers(rows, *self._scales()).warning("check them")
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val must be given together")
         if X_val is None and sample_weight_val is not None:
@@ -50,4 +54,4 @@ class SupervisedEstimator(TrainedEstimator):
             held_out = self._held_out_rows(X_val, y_val, sample_weight_val, rows)
         elif self.early_stopping:
             rows, held_out = self._split(rows, rng)
-        return self._train(X, y, self._condensed(rows), held_out, rng)
+        return [*report, *self._train(X, y, self._condensed(rows), held_out, rng)]

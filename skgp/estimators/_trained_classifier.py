@@ -159,7 +159,7 @@ class TrainedClassifier(SupervisedEstimator, DistributionClassifier):
         weight = rows.weight
         if self.class_weight is not None:
             weight = self.class_weight_[codes] * (1.0 if weight is None else weight)
-        return Rows(rows.X, codes.astype(np.float64), weight)
+        return rows._replace(y=codes.astype(np.float64), weight=weight)
 
     def _scales_targets(self) -> bool:
         return False

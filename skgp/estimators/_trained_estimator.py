@@ -25,7 +25,6 @@ from skgp.estimators._affordable import check_affordable, named_allocations
 from skgp.estimators._cache import Cached
 from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import Model
-from skgp.estimators._outliers import find_outliers
 from skgp.estimators._setup import Centres, Setup
 from skgp.estimators._table import (
     Array,
@@ -186,8 +185,6 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
             self._check_unchanged("warm_start=True")
         table = self._table(rows, self._scales() if going_on else None)
         report: list[Warning] = []
-        if going_on:
-            report += find_outliers(rows, *self._scales()).warning("check them")
         models = self._models(table, rng)
         plan = self._plan(len(table))
         root = self._init_callback_context(max_subtasks=plan.max_iter)
@@ -303,7 +300,7 @@ class TrainedEstimator(CallbackSupportMixin, BaseEstimator, metaclass=ABCMeta):
     def _table(
         self, rows: Rows, scales: tuple[Scale, Scale] | None, like: torch.Tensor | None = None
     ) -> Table:
-        X, y, weight = rows
+        X, y, weight, _ = rows
         Y = y.reshape(len(y), -1)
         if scales is None:
             scale = Cached(make_scale, self.memory, Scale)

@@ -37,11 +37,14 @@ class Rows(NamedTuple):
         NaN where an entry of a two-dimensional y is missing. Of a classifier, numbers of classes.
     weight : array of shape (n,), float64, or None
         Positive.
+    numbers : array of shape (n,), or None
+        Of the rows among those that the user passed; None if these are all.
     """
 
     X: Array
     y: Array
     weight: Array | None
+    numbers: Array | None = None
 
     def take(self, index: Array) -> "Rows":
         """The rows of an index or mask."""
@@ -191,7 +194,10 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
             f"{_LEAST_WEIGHT:g} and {1 / _LEAST_WEIGHT:g}; divide all of them by their mean"
         )
     rows = Rows(X, y, weight)
-    return rows if weight.all() else rows.take(weight > 0.0)
+    if weight.all():
+        return rows
+    numbers = np.flatnonzero(weight)
+    return rows.take(numbers)._replace(numbers=numbers)
 
 
 def check_magnitude(y: Array, name: str) -> None:

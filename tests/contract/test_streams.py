@@ -191,6 +191,18 @@ def test_classes_that_the_first_chunk_lacks() -> None:
     assert model.score(X, y) > 0.9
 
 
+def test_the_numbers_of_outliers_are_those_of_the_rows_passed() -> None:
+    """Rows of weight zero count, and a classifier, which merges equal rows, keeps the numbers."""
+    X, y = sine(100, 0)
+    far, weight = X.copy(), np.ones(100)
+    far[40, 0], weight[:10] = 1e6, 0.0
+    for model, target in ((MODELS["svgp"].__sklearn_clone__(), y), (SVGPClassifier(), y > 0.0)):
+        model.set_params(n_inducing=10, random_state=0).partial_fit(X, target)
+        with pytest.warns(OutlierWarning, match=r"X in row\(s\) 40 is"):
+            model.partial_fit(far, target, sample_weight=weight)
+        assert model.n_samples_seen_ == 100 + 89
+
+
 def test_targets_of_classifiers_are_no_outliers() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
