@@ -220,7 +220,7 @@ class OurStep:
     def __init__(self, estimator: Estimator, X: np.ndarray, y: np.ndarray) -> None:
         self.fitted = estimator.fit(X[:B], y[:B])
         self.model = self.fitted.model_.float()
-        self.loss = self.fitted._candidate(self.model, 10.0 * len(X)).loss
+        self.loss = partial(self.fitted._recipe().loss, self.model, n_data=10.0 * len(X))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         x = torch.from_numpy(X).float()

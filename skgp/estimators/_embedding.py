@@ -2,80 +2,46 @@
 
 import copy
 from collections.abc import Iterator
-from numbers import Integral
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.callback import with_callbacks
 from sklearn.metrics import pairwise_distances_argmin, pairwise_distances_chunked
 from sklearn.utils import Tags, check_array, check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
-from torch import Tensor
 
 from skgp.core.gradients import recorded_gradients
 from skgp.core.initialisation import principal_scores
-from skgp.core.kernels import Kernel, make_kernel
-from skgp.core.latent_inputs import N_COMPARED, LatentInputs
-from skgp.core.likelihoods import Targets
+from skgp.core.latent_inputs import N_COMPARED, Inversion
+from skgp.core.likelihoods import Targets as ScaledTargets
 from skgp.core.local import Local
-from skgp.core.objectives import Batch, loss
+from skgp.core.objectives import ELBO
 from skgp.distributions import NormalMixture
-from skgp.estimators._chunks import Chunks
-from skgp.estimators._model import EmbeddingModel, GPModel, Model, StackModel
-from skgp.estimators._neural_estimator import NeuralEstimator
-from skgp.estimators._readout_estimator import ReadoutEstimator
-from skgp.estimators._setup import Setup
-from skgp.estimators._table import Array, Scale, Table
-from skgp.estimators._trained_estimator import draw_seed
-from skgp.estimators._validation import Rows, check_magnitude, check_observed, reading, unmasked
+from skgp.estimators import _attributes
+from skgp.estimators._estimator import Estimator
+from skgp.fitting.arguments import reading, unmasked
+from skgp.fitting.chunks import Chunks
+from skgp.fitting.fit import Targets, observed
+from skgp.fitting.model import Model
+from skgp.fitting.predict import normal_mixtures
+from skgp.fitting.rows import Rows, check_magnitude, check_observed
+from skgp.fitting.table import Array, Scale
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
 _ROWS: Final = 1024  # whose inputs are looked for at a time, at most
-# Parameters of the base that the latent inputs leave without a meaning: a row has a posterior of
-# its own, so none can be held out or be new to a second fit, and features of x would be x.
-_WITHOUT: Final = (
-    "early_stopping",
-    "validation_fraction",
-    "n_iter_no_change",
-    "tol",
-    "warm_start",
-    "feature_extractor",
-    "weight_decay",
-)
 
 
-class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstimator):
-    """Abstract base: a family adds its mixing matrix and, if need be, units that are no GPs."""
+class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
+    """Abstract base of the transformers whose embedding is a posterior of latent inputs."""
 
     # Parameters that every family stores in its constructor.
     n_components: int
     n_importance: int
+    n_samples: int
+    normalize_X: bool
 
-    early_stopping = False
-    tol = 0.0
-    warm_start = False
-    feature_extractor = None
-    weight_decay = 0.0
-
-    model_: EmbeddingModel
     _rows: Array
-
-    _doc_link_module = "skgp"
-    _names_of_targets: ClassVar[tuple[str, str]] = "X", "normalize_X"
-    _min_auto_steps: ClassVar[int] = 1000
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{
-            name: constraint
-            for name, constraint in ReadoutEstimator._parameter_constraints.items()
-            if name not in _WITHOUT
-        },
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_importance": [Interval(Integral, 1, None, closed="left")],
-    }
 
     # ------------------------------------------------------------------ fit
 
@@ -100,7 +66,13 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NonFiniteLossError
             If training diverges and does not recover.
         """
-        return self._become(lambda working: working._fit(X, y))
+        with self._becoming() as (working, report):
+            working._validate_params()
+            rows = working._rows_of_table(X)
+            rng = check_random_state(working.random_state)
+            kind = working._targets(), {"_rows": rows.y, "_output_shape": rows.y.shape[1:]}
+            report += working._train(X, y, rows, None, rng, *kind)
+        return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
         """Fit the model; the posterior means of the rows' latent inputs.
@@ -132,7 +104,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         array of shape (n, n_components)
             The means of `transform_dist`.
         """
-        return self._snapshot()._inputs(X)[1].mean.cpu().numpy()
+        return self._snapshot()._latent_inputs(X)[1].mean.cpu().numpy()
 
     def transform_dist(self, X: Any) -> NormalMixture:
         """Posterior of the latent inputs of rows: a normal with independent entries.
@@ -151,7 +123,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NormalMixture with n rows
             One component, of n_components outputs.
         """
-        return _normal(self._snapshot()._inputs(X)[1])
+        return _normal(self._snapshot()._latent_inputs(X)[1])
 
     def score_samples(self, X: Any) -> Array:
         """Estimate of the log density of rows, in nats and in the units of X.
@@ -171,11 +143,11 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         array of shape (n,)
         """
         fitted = self._snapshot()
-        Y, local = fitted._inputs(X)
-        inversion = fitted.model_.inversion(fitted._objective())
+        Y, local = fitted._latent_inputs(X)
+        inversion = _inversion(fitted.model_)
         size = max(1, _CELLS // (fitted.n_importance * len(fitted.model_.log_weights)))
         densities = -(~np.isnan(Y) @ np.log(fitted.model_.y_scale.unit))
-        for rows, local_of_chunk, targets in fitted._parts(Y, local, size):
+        for rows, local_of_chunk, targets in _parts(fitted.model_, Y, local, size):
             log_density = inversion.log_density(local_of_chunk, targets, fitted.n_importance)
             densities[rows] += log_density.cpu().numpy()
         return densities
@@ -205,7 +177,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         NormalMixture with m rows
             Joint over the columns of the table, in their units.
         """
-        chunks = self._snapshot()._predictive(Z)
+        chunks = self._predictive(Z)
         return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
     def inverse_transform(self, Z: Any) -> Array:
@@ -219,7 +191,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         -------
         array of shape (m, P)
         """
-        (mean,) = self._snapshot()._predictive(Z).gather(lambda dist: (dist.mean(),))
+        (mean,) = self._predictive(Z).gather(lambda dist: (dist.mean(),))
         return mean
 
     # --------------------------------------------------- fitted attributes
@@ -234,13 +206,12 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         """Posterior standard deviations of the same."""
         return self._training_posterior().log_std.exp().cpu().numpy()
 
-    # ------------------------------------------------------------- helpers
+    noise_variance_ = property(_attributes.noise_variance)
+    lengthscales_ = property(_attributes.lengthscales)
+    inducing_points_ = property(_attributes.inducing_points)
+    stack_ = property(_attributes.stack)
 
-    @with_callbacks
-    def _fit(self, X: Any, y: Any) -> list[Warning]:
-        self._validate_params()
-        rows = self._training_rows(X, y, None, reset=True)
-        return self._train(X, y, rows, None, check_random_state(self.random_state))
+    # ------------------------------------------------------------- helpers
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -249,22 +220,26 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
 
     @property
     def _n_features_out(self) -> int:
-        return self._fitted_model().inputs.posterior.mean.shape[1]
+        return self._training_posterior().mean.shape[1]
 
-    def _fitted_model(self) -> EmbeddingModel:
-        super()._fitted_model()
-        return self.model_
+    def _targets(self) -> Targets:
+        # Inputs are not scaled: their prior is N(0, I).
+        return Targets((False, self.normalize_X), ("X", "normalize_X"), observed)
 
     def _predictive(self, Z: Any) -> Chunks[NormalMixture]:
-        return self._distributions(Z, self._fitted_model().predictor())
+        fitted = self._snapshot()
+        model = fitted.model_
+        return normal_mixtures(model, fitted._inputs(Z), model.predictor(), fitted._output_shape)
 
     def _training_posterior(self) -> Local:
-        local = self._fitted_model().inputs.posterior.of_rows(slice(None))
+        inputs = self._snapshot().model_.inputs
+        assert inputs is not None
+        local = inputs.posterior.of_rows(slice(None))
         return Local(*(moment.detach() for moment in local))
 
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+    def _rows_of_table(self, X: Any) -> Rows:
         """Outputs are the table, inputs where the means of the latent inputs start."""
-        Y = self._table_rows(X, reset=reset)
+        Y = self._table_rows(X, reset=True)
         check_observed(Y, "X")
         check_magnitude(Y, "X")
         scaled = Scale(Y, None, self.normalize_X).apply(Y)
@@ -281,7 +256,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
             )
         return np.asarray(checked)
 
-    def _prediction_inputs(self, X: Any) -> Array:
+    def _inputs(self, X: Any) -> Array:
+        """Validated latent inputs of a prediction."""
         with reading("Z"):
             Z = np.asarray(check_array(unmasked(X, "Z"), dtype=np.float64, input_name="Z"))
         n_inputs = self._n_features_out
@@ -292,48 +268,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
             )
         return Z
 
-    def _scales_inputs(self) -> bool:
-        return False  # their prior is N(0, I)
-
-    def _scales_targets(self) -> bool:
-        return self.normalize_X
-
-    def _target_attributes(self, y: Array) -> dict[str, Any]:
-        return {"_rows": y, "_output_shape": y.shape[1:]}
-
-    def _default_latents(self, n_outputs: int) -> int:
-        return min(2 * self.n_components, n_outputs)
-
-    def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
-        # One lengthscale for all latent inputs (neural likelihoods paper, section 7.2.3).
-        parts = n_gps, features.shape[1], setup.lengthscale(features)
-        return make_kernel(self.kernel, *parts, ard=False)
-
-    def _models(self, table: Table, rng: np.random.RandomState) -> list[Model]:
-        start = torch.from_numpy(table.X)
-        return [
-            EmbeddingModel(cast(GPModel, model), LatentInputs(start.clone(), draw_seed(rng))).to(
-                table.like
-            )
-            for model in super()._models(table, rng)
-        ]
-
-    def _loss(self, model: StackModel, batch: Batch, n_data: float) -> Tensor:
-        assert isinstance(model, EmbeddingModel)
-        assert batch.rows is not None
-        x, local_kl = model.inputs(batch.rows)
-        return loss(
-            self._objective(),
-            model.stack,
-            model.likelihood,
-            model.nodes(len(x)),
-            batch._replace(x=x),
-            beta_reg=self._divergence_weight(n_data),
-            n_data=n_data,
-            local_kl=local_kl,
-        )
-
-    def _inputs(self, X: Any) -> tuple[Array, Local]:
+    def _latent_inputs(self, X: Any) -> tuple[Array, Local]:
         """Validated rows (n, P), and the posteriors of their latent inputs."""
         trained = self._training_posterior()
         Y = self._table_rows(X, reset=False)
@@ -341,7 +276,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
         is_new = number >= len(self._rows)
         if not is_new.any():
             return Y, Local(*(moment[number] for moment in trained))
-        apply = self._fitted_model().y_scale.apply
+        apply = self.model_.y_scale.apply
         number[is_new] = _find_nearest(apply(Y[is_new]), apply(self._rows))
         local = Local(*(moment[number] for moment in trained))
         new = torch.from_numpy(is_new)
@@ -354,35 +289,30 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ReadoutEstima
     def _find(self, Y: Array, start: Local) -> Local:
         """Posteriors of rows (n, P) that start at others."""
         found = Local(*(moment.clone() for moment in start))
-        model = copy.deepcopy(self._fitted_model()).requires_grad_(False).train()
-        inversion = model.inversion(self._objective())
+        model = copy.deepcopy(self.model_).requires_grad_(False).train()
+        inversion = _inversion(model)
         size = max(1, min(_ROWS, _CELLS // (N_COMPARED * self.n_samples)))
-        for rows, start_of_chunk, targets in self._parts(Y, start, size):
+        for rows, start_of_chunk, targets in _parts(model, Y, start, size):
             of_chunk = inversion.posterior(start_of_chunk, targets)
             for moment, part in zip(found, of_chunk, strict=True):
                 moment[rows] = part
         return found
 
-    def _parts(self, Y: Array, local: Local, size: int) -> Iterator[tuple[slice, Local, Targets]]:
-        """Rows, moments and scaled targets, some at a time."""
-        model = self._fitted_model()
-        for first in range(0, len(Y), size):
-            rows = slice(first, first + size)
-            y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
-            targets = Targets(y.nan_to_num(), (~y.isnan()).to(y))
-            yield rows, Local(*(moment[rows] for moment in local)), targets
+
+def _inversion(model: Model) -> Inversion:
+    """What finds the inputs of further rows."""
+    return Inversion(ELBO, model.stack, model.likelihood, model.nodes)
 
 
-class NeuralEmbedding(NeuralEstimator, Embedding):
-    """Abstract base: y = M g(W f(x) + b) + e with latent inputs x."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Embedding._parameter_constraints,
-        **{
-            name: NeuralEstimator._parameter_constraints[name]
-            for name in ("n_hidden", "activation")
-        },
-    }
+def _parts(
+    model: Model, Y: Array, local: Local, size: int
+) -> Iterator[tuple[slice, Local, ScaledTargets]]:
+    """Rows, moments and scaled targets, some at a time."""
+    for first in range(0, len(Y), size):
+        rows = slice(first, first + size)
+        y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
+        targets = ScaledTargets(y.nan_to_num(), (~y.isnan()).to(y))
+        yield rows, Local(*(moment[rows] for moment in local)), targets
 
 
 def _find_equal(X: Array, among: Array) -> Array:

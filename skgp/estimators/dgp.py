@@ -1,25 +1,27 @@
 """Deep Gaussian processes by doubly stochastic variational inference."""
 
-from numbers import Real
-from typing import Any, ClassVar, Literal
-
-from sklearn.utils._param_validation import Interval
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.core.objectives import Objective, gamma_robust
-from skgp.estimators._deep_regressor import DeepRegressor
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._sampled_estimator import SampledEstimator
+from skgp.core.objectives import ELBO, PREDICTIVE, gamma_robust
+from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import deep_recipe
+from skgp.recipes.hidden import Samples
+from skgp.recipes.outputs import Coregionalised
 
 
-@documented(
+@family(
+    {"kernel": LAYER_KERNELS},
     rate="0.03",
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
-class DGPRegressor(SampledEstimator, DeepRegressor):
+class DGPRegressor(GPRegressor):
     """Deep GP regression by doubly stochastic variational inference.
 
     Maximises the evidence lower bound E[log p(y | f)] - beta_reg sum KL over all layers (doubly
@@ -87,13 +89,9 @@ class DGPRegressor(SampledEstimator, DeepRegressor):
     [-1.  1.]
     """
 
+    # Parameters that the constructor stores.
     gamma: float | None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **DeepRegressor._parameter_constraints,
-        **SampledEstimator._parameter_constraints,
-        "gamma": [Interval(Real, 1, None, closed="neither"), None],
-    }
+    objective: str
 
     def __init__(
         self,
@@ -134,13 +132,16 @@ class DGPRegressor(SampledEstimator, DeepRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _objective(self) -> Objective:
-        return super()._objective() if self.gamma is None else gamma_robust(self.gamma)
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        if self.gamma is not None and self.objective != "elbo":
+    def _recipe(self) -> Recipe:
+        objective = PREDICTIVE if self.objective == "predictive" else ELBO
+        recipe = partial(
+            deep_recipe, self, outputs=pick(Coregionalised, self), nodes=pick(Samples, self)
+        )
+        if self.gamma is None:
+            return recipe(objective=objective)
+        if self.objective != "elbo":
             raise ValueError(
                 f"gamma={self.gamma} belongs to objective='elbo', got "
                 f"objective={self.objective!r}: set one of the two"
             )
+        return recipe(objective=gamma_robust(self.gamma))

@@ -1,22 +1,32 @@
 """Deep Gaussian process classification."""
 
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._sampled_estimator import SampledEstimator
-from skgp.estimators._stack_classifier import StackClassifier
+from skgp.core.objectives import ELBO, PREDICTIVE
+from skgp.estimators._classifier import Classifier
+from skgp.estimators._parameters import (
+    LAYER_KERNELS,
+    family,
+    store_parameters,
+)
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import deep_recipe
+from skgp.recipes.hidden import Samples
+from skgp.recipes.outputs import Classes
 
 
-@documented(
+@family(
+    {"kernel": LAYER_KERNELS},
     rate="0.03",
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     of_several="softmax",
 )
-class DGPClassifier(SampledEstimator, StackClassifier):
+class DGPClassifier(Classifier):
     """Deep GP classification by doubly stochastic variational inference.
 
     Maximises the evidence lower bound E[log p(y | f)] - beta_reg sum KL over all layers (doubly
@@ -80,11 +90,9 @@ class DGPClassifier(SampledEstimator, StackClassifier):
     ['inner' 'outer']
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StackClassifier._parameter_constraints,
-        **SampledEstimator._parameter_constraints,
-        "share_kernel": ["boolean"],
-    }
+    # Parameters that the constructor stores.
+    objective: str
+    share_kernel: bool
 
     def __init__(
         self,
@@ -124,3 +132,12 @@ class DGPClassifier(SampledEstimator, StackClassifier):
         random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
+
+    def _recipe(self) -> Recipe:
+        return deep_recipe(
+            self,
+            objective=PREDICTIVE if self.objective == "predictive" else ELBO,
+            outputs=partial(pick(Classes, self), "softmax"),
+            nodes=pick(Samples, self),
+            shares_kernel=self.share_kernel,
+        )

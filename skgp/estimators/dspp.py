@@ -1,16 +1,23 @@
 """Deep sigma point processes."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.estimators._deep_regressor import DeepRegressor
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._sigma_point_estimator import SigmaPointEstimator
+from skgp.core.objectives import PREDICTIVE
+from skgp.estimators import _attributes
+from skgp.estimators._parameters import LAYER_KERNELS, at_least, family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
+from skgp.recipes.hidden import Sites
+from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.start import INITIAL_VAR
 
 
-@documented(
+@family(
+    {"kernel": LAYER_KERNELS, "n_layers": [at_least(2)]},
     rate="0.03",
     noise_floor="1e-5",
     auto_epochs="40",
@@ -18,7 +25,7 @@ from skgp.estimators._sigma_point_estimator import SigmaPointEstimator
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
-class DSPPRegressor(SigmaPointEstimator, DeepRegressor):
+class DSPPRegressor(GPRegressor):
     """Deep sigma point process regression.
 
     A deep GP whose hidden layers are evaluated at Q learned nodes: each row has the predictive
@@ -89,11 +96,6 @@ class DSPPRegressor(SigmaPointEstimator, DeepRegressor):
     [0. 1.]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **DeepRegressor._parameter_constraints,
-        **SigmaPointEstimator._parameter_constraints,
-    }
-
     def __init__(
         self,
         *,
@@ -130,3 +132,16 @@ class DSPPRegressor(SigmaPointEstimator, DeepRegressor):
         random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
+
+    def _recipe(self) -> Recipe:
+        return deep_recipe(
+            self,
+            objective=PREDICTIVE,
+            outputs=pick(Coregionalised, self),
+            nodes=pick(Sites, self),
+            variance=INITIAL_VAR,
+            epochs=SIGMA_POINT_EPOCHS,
+        )
+
+    quadrature_points_ = property(_attributes.quadrature_points)
+    quadrature_weights_ = property(_attributes.quadrature_weights)

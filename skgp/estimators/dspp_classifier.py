@@ -1,16 +1,24 @@
 """Deep sigma point process classification."""
 
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._sigma_point_estimator import SigmaPointEstimator
-from skgp.estimators._stack_classifier import StackClassifier
+from skgp.core.objectives import PREDICTIVE
+from skgp.estimators import _attributes
+from skgp.estimators._classifier import Classifier
+from skgp.estimators._parameters import LAYER_KERNELS, at_least, family, store_parameters
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
+from skgp.recipes.hidden import Sites
+from skgp.recipes.outputs import Classes
+from skgp.recipes.start import INITIAL_VAR
 
 
-@documented(
+@family(
+    {"kernel": LAYER_KERNELS, "n_layers": [at_least(2)]},
     rate="0.03",
     auto_epochs="40",
     least_steps="100",
@@ -18,7 +26,7 @@ from skgp.estimators._stack_classifier import StackClassifier
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     of_several="robust-max",
 )
-class DSPPClassifier(SigmaPointEstimator, StackClassifier):
+class DSPPClassifier(Classifier):
     """Deep sigma point process classification.
 
     A deep GP whose hidden layers are evaluated at Q learned nodes, trained for the log probability
@@ -87,14 +95,8 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
     ['inner' 'outer']
     """
 
-    # The bound on the evidence suffers from overlapping classes; what is maximised here does not.
-    _of_several: ClassVar[str] = "robust-max"
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StackClassifier._parameter_constraints,
-        **SigmaPointEstimator._parameter_constraints,
-        "share_kernel": ["boolean"],
-    }
+    # Parameters that the constructor stores.
+    share_kernel: bool
 
     def __init__(
         self,
@@ -133,3 +135,17 @@ class DSPPClassifier(SigmaPointEstimator, StackClassifier):
         random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
+
+    def _recipe(self) -> Recipe:
+        return deep_recipe(
+            self,
+            objective=PREDICTIVE,
+            outputs=partial(pick(Classes, self), "robust-max"),
+            nodes=pick(Sites, self),
+            variance=INITIAL_VAR,
+            shares_kernel=self.share_kernel,
+            epochs=SIGMA_POINT_EPOCHS,
+        )
+
+    quadrature_points_ = property(_attributes.quadrature_points)
+    quadrature_weights_ = property(_attributes.quadrature_weights)

@@ -1,69 +1,19 @@
 """Exact GP regression."""
 
-from numbers import Integral
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
 
-from sklearn.utils._param_validation import Interval
-from torch import Tensor
-
-from skgp.core.conjugate_gradients import ConjugateGradients
-from skgp.core.exact import ExactGP, exact_log_marginal
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.memory import check_memory
-from skgp.core.stack import GPStack
-from skgp.core.training import Candidate
-from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
-
-_START_INDUCING = 300  # inducing inputs of the bound from which hyper-parameters start
-_START_JITTER = 1e-8  # of their kernel matrix, which no noise regularises
+from skgp.estimators._parameters import at_least, family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.collapsed import EXACT, build_exact, collapsed_recipe, release
 
 
-class _ExactModel(CollapsedModel):
-    """One exact layer."""
-
-    stack: GPStack
-    _n_affordable = 0  # rows for which there was enough memory before this fit took any
-
-    def log_marginal(self, rows: Observed) -> Tensor:
-        gp, noise_var = self._gp, self.likelihood.noise_var
-        x, y, weight, mask = rows
-        if len(x) > self._n_affordable:
-            check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
-            self._n_affordable = len(x)
-        return exact_log_marginal(
-            gp.kernel, gp.mean, x, y, weight, noise_var, gp.jitter, gp.solver, mask
-        )
-
-    def condition(self, rows: Observed) -> None:
-        gp = self._with_rows(rows.x)
-        gp.condition(rows.y, rows.weight, self.likelihood.noise_var, rows.mask)
-
-    def release(self) -> None:
-        """Drop the training rows and their factors: training copies its state often."""
-        self._n_affordable = 0
-        self._with_rows(self._gp.x[:0])
-
-    @property
-    def _gp(self) -> ExactGP:
-        layer = self.stack.top
-        assert isinstance(layer, ExactGP)
-        return layer
-
-    def _with_rows(self, x: Tensor) -> ExactGP:
-        """Put a layer over other rows in the place of the present one; it has the parameters."""
-        old = self._gp
-        new = ExactGP(old.kernel, x, old.jitter, old.solver)
-        new.mean = old.mean
-        self.stack.layers[-1] = new
-        return new
-
-
-@documented(auto_dtype="float64")
-class ExactGPRegressor(CollapsedRegressor):
+@family({"max_iter": [at_least(1)]}, auto_dtype="float64")
+class ExactGPRegressor(GPRegressor):
     """Exact GP regression.
 
     Maximises the marginal likelihood log N(y; c, K + noise) with a constant c over kernel and noise
@@ -118,12 +68,9 @@ class ExactGPRegressor(CollapsedRegressor):
     0.5 +- 0.1
     """
 
+    # Parameters that the constructor stores.
     max_cholesky_size: int
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **CollapsedRegressor._parameter_constraints,
-        "max_cholesky_size": [Interval(Integral, 0, None, closed="left")],
-    }
+    jitter: float
 
     def __init__(
         self,
@@ -151,13 +98,6 @@ class ExactGPRegressor(CollapsedRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _build(self, setup: Setup) -> _ExactModel:
-        features, layer, likelihood = self._start(setup, _START_INDUCING, _START_JITTER)
-        solver = ConjugateGradients(setup.seed, min_rows=self.max_cholesky_size + 1)
-        gp = ExactGP(layer.kernel, layer.Z.detach()[0, :0], self.jitter, solver)
-        return _ExactModel(GPStack([gp], features), likelihood)
-
-    def _candidate(self, model: CollapsedModel, n_data: float) -> Candidate[CollapsedModel]:
-        assert isinstance(model, _ExactModel)
-        model.release()  # after a warm start
-        return super()._candidate(model, n_data)
+    def _recipe(self) -> Recipe:
+        build = partial(build_exact, self.max_cholesky_size, self.jitter)
+        return replace(collapsed_recipe(self, EXACT, build), goes_on=release)

@@ -1,44 +1,22 @@
 """FITC regression."""
 
-from typing import Any, ClassVar, Literal
-
-from torch import Tensor
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
 from skgp.core.kernels import KernelLike
-from skgp.core.layers import SparseGP
-from skgp.core.stack import GPStack
-from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
-from skgp.estimators._documentation import documented
-from skgp.estimators._gp_estimator import InducingEstimator
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
+from skgp.estimators._parameters import at_least, family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.collapsed import (
+    FITC,
+    build_fitc,
+    collapsed_recipe,
+)
 
 
-class _FITCModel(CollapsedModel):
-    """One sparse layer, whose q(u) is the exact posterior under FITC."""
-
-    def log_marginal(self, rows: Observed) -> Tensor:
-        return fitc_log_marginal(*self._arguments(rows))
-
-    def condition(self, rows: Observed) -> None:
-        self._layer.start(*fitc_posterior(*self._arguments(rows)))
-
-    @property
-    def _layer(self) -> SparseGP:
-        layer = self.stack.top
-        assert isinstance(layer, SparseGP)
-        return layer
-
-    def _arguments(self, rows: Observed) -> tuple[Any, ...]:
-        layer, noise_var = self._layer, self.likelihood.noise_var
-        x, y, weight, mask = rows
-        return layer.kernel, layer.mean, layer.Z, x, y, weight, noise_var, layer.jitter, mask
-
-
-@documented(auto_dtype="float64")
-class FITCRegressor(CollapsedRegressor, InducingEstimator):
+@family({"max_iter": [at_least(1)]}, auto_dtype="float64")
+class FITCRegressor(GPRegressor):
     """Sparse GP regression by the fully independent training conditional (FITC).
 
     Maximises the marginal likelihood log N(y; c, Qff + diag(Kff - Qff) + noise) with Qff =
@@ -87,10 +65,9 @@ class FITCRegressor(CollapsedRegressor, InducingEstimator):
     0.5 +- 0.1
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **InducingEstimator._parameter_constraints,
-        **CollapsedRegressor._parameter_constraints,
-    }
+    # Parameters that the constructor stores.
+    n_inducing: int
+    jitter: float
 
     def __init__(
         self,
@@ -118,8 +95,5 @@ class FITCRegressor(CollapsedRegressor, InducingEstimator):
     ) -> None:
         store_parameters(self, locals())
 
-    def _build(self, setup: Setup) -> _FITCModel:
-        features, layer, likelihood = self._start(setup, self.n_inducing, self.jitter)
-        check_recomputation(layer.kernel, layer.Z)
-        layer.posterior.requires_grad_(False)  # it has a closed form, see `condition`
-        return _FITCModel(GPStack([layer], features), likelihood)
+    def _recipe(self) -> Recipe:
+        return collapsed_recipe(self, FITC, partial(build_fitc, self.n_inducing, self.jitter))

@@ -1,33 +1,23 @@
 """Gaussian process regression networks."""
 
-from typing import Any, Final, Literal
-
-import torch
-from torch import Tensor
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.layers import Layer
-from skgp.core.mixing import GPMixing, Mixing
-from skgp.core.projected import SharedGP
-from skgp.core.units import NoisyUnits, Units
-from skgp.core.variational import make_posterior
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_estimator import MIXING_VAR
-from skgp.estimators._readout_regressor import ReadoutRegressor
-from skgp.estimators._setup import Setup
-
-_LATENT_NOISE: Final = 1e-3  # where the noise variances of the latent functions start
+from skgp.estimators._parameters import family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.readout_recipes import readout_recipe
+from skgp.recipes.readouts import Noisy, gp_mixing
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     inference="analytic",
     n_samples="32",
 )
-class GPRNRegressor(ReadoutRegressor):
+class GPRNRegressor(GPRegressor):
     """Gaussian process regression network (GPRN; Wilson, Knowles and Ghahramani 2012).
 
     P outputs mix L latent GPs, y = M(x) f(x) + e, and all P L entries of M(x) are GPs (neural
@@ -113,16 +103,5 @@ class GPRNRegressor(ReadoutRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return GPMixing(*start.shape)
-
-    def _units(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
-        return NoisyUnits(latent.shape[1], _LATENT_NOISE), mixing
-
-    def _mixing_layer(self, setup: Setup, x: Tensor, start: Tensor) -> Layer:
-        kernel = self._make_kernel(setup, x, 1, 1)
-        Z = setup.centres(x, self.n_inducing).unsqueeze(0)
-        mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
-        posterior = make_posterior(self._covariance(), mu, MIXING_VAR)
-        # With prior means of their own, weights start as those of a constant M.
-        return SharedGP(kernel, Z.clone(), posterior, start.flatten(), self.jitter).double()
+    def _recipe(self) -> Recipe:
+        return readout_recipe(self, gp_mixing, Noisy())

@@ -1,43 +1,55 @@
 """Deep GPs with latent covariates by importance-weighted variational inference."""
 
 import math
-from numbers import Integral
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
-import torch
-from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor
-
 from skgp.core.features import FeatureExtractor
-from skgp.core.importance import latent_loss
-from skgp.core.initialisation import principal_directions, start_covariates
-from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
-from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
-from skgp.core.layers import SparseLayer
-from skgp.core.likelihoods import Gaussian, Targets
-from skgp.core.local import Amortized, Free, LocalPosterior
-from skgp.core.nodes import Sampled
-from skgp.core.objectives import ELBO, Batch, Objective
-from skgp.core.projected import ProjectedGP
-from skgp.core.variational import make_posterior
+from skgp.core.kernels import LayerKernels, layer_kernels
+from skgp.core.objectives import ELBO
+from skgp.core.variational import Covariance
 from skgp.distributions import NormalMixture, kernel_density
-from skgp.estimators._chunks import Chunks
-from skgp.estimators._documentation import documented
-from skgp.estimators._gp_estimator import each_gp
-from skgp.estimators._model import Model, Predictor, StackModel
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
-from skgp.estimators._sparse_regressor import SparseRegressor
-from skgp.estimators._stack_estimator import INITIAL_VAR, Hidden
-from skgp.estimators._table import Table
+from skgp.estimators._parameters import (
+    CONSTRAINTS,
+    LAYER_KERNELS,
+    family,
+    one_of,
+    store_parameters,
+)
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.chunks import Chunks
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import (
+    Epochs,
+    Recipe,
+    always_float32,
+)
+from skgp.recipes.assemble import (
+    stack_recipe,
+)
+from skgp.recipes.latent import (
+    LatentLayers,
+    covariate_loss,
+    covariate_top,
+    latent_blocks,
+    same_rows,
+)
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.optimizers import natural_or_adam
+from skgp.recipes.outputs import Coregionalised
 
 _DENSITY_SAMPLES: Final = 2000
+
 _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
-_STRETCH: Final = 2.0  # of one covariate's nodes
-_HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables start
 
 
-@documented(
+@family(
+    {
+        "kernel": LAYER_KERNELS,
+        "beta_reg": [*CONSTRAINTS["beta_reg"], one_of("auto")],
+        "inference": [one_of("iwvi", "vi")],
+    },
     rate="0.03",
     auto_epochs="1,500",
     least_steps="1,500",
@@ -46,7 +58,7 @@ _HIDDEN_VAR: Final = 1e-5  # where the variances of hidden inducing variables st
     default_jitter="1e-6",
     auto_dtype='float32, but float64 for a table of one batch and the architecture "GP"',
 )
-class IWDGPRegressor(SparseRegressor):
+class IWDGPRegressor(GPRegressor):
     """Deep GP regression with latent covariates, by importance-weighted variational inference.
 
     Each row has unobserved inputs w ~ N(0, I) beside those of X, which the GPs above them turn into
@@ -143,43 +155,22 @@ class IWDGPRegressor(SparseRegressor):
     """
 
     # Parameters that the constructor stores.
-    kernel: LayerKernels
-    architecture: str
-    latent_dim: int
-    width: int
+    amortized: bool
+    batch_size: int
+    beta_reg: float | str
     inference: str
+    kernel: LayerKernels
+    max_components: int
     n_importance: int
     n_samples: int
-    n_prediction_samples: int
-    max_components: int
-    amortized: bool
+    weight_decay: float
+    covariance: Covariance
 
-    _changeable: ClassVar[frozenset[str]] = SparseRegressor._changeable | {
+    _changeable: ClassVar[frozenset[str]] = GPRegressor._changeable | {
         "inference",
         "max_components",
         "n_importance",
         "n_samples",
-    }
-    _auto_epochs: ClassVar[int] = 1500
-    _min_auto_steps: ClassVar[int] = 1500
-    _max_auto_steps: ClassVar[int] = 12_000
-    # Each step sees other draws, over which q(u) has to average.
-    _natural_rate: ClassVar[float] = 0.1
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SparseRegressor._parameter_constraints,
-        "kernel": [*SparseRegressor._parameter_constraints["kernel"], list, tuple],
-        "architecture": [str],
-        "beta_reg": [*SparseRegressor._parameter_constraints["beta_reg"], StrOptions({"auto"})],
-        "latent_dim": [Interval(Integral, 1, None, closed="left")],
-        "width": [Interval(Integral, 1, None, closed="left")],
-        "inference": [StrOptions({"iwvi", "vi"})],
-        "n_importance": [Interval(Integral, 1, None, closed="left")],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
-        "max_components": [Interval(Integral, 1, None, closed="left")],
-        "amortized": ["boolean"],
-        "covariance": [StrOptions({"full", "diagonal"})],
     }
 
     def __init__(
@@ -223,6 +214,50 @@ class IWDGPRegressor(SparseRegressor):
     ) -> None:
         store_parameters(self, locals())
 
+    def _recipe(self) -> Recipe:
+        latent = pick(LatentLayers, self)
+        if self.beta_reg == "auto":
+            beta_reg = DivergenceWeight(1.0, _FULL_ROWS)
+        else:
+            beta_reg = DivergenceWeight(float(self.beta_reg))
+        # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
+        # natural steps add a convex combination of what they add for the ELBO. Each step sees other
+        # draws, over which q(u) has to average.
+        covariance, optimizer = natural_or_adam(self, ELBO, beta_reg, peak=0.1)
+        recipe = partial(
+            stack_recipe,
+            self,
+            objective=ELBO,
+            outputs=pick(Coregionalised, self),
+            kernels=layer_kernels(self.kernel, latent.n_gps),
+            covariance=covariance,
+            misfit=latent.misfit,
+            beta_reg=beta_reg,
+            optimizer=optimizer,
+            epochs=Epochs(usual=1500, least_steps=1500, most_steps=12_000),
+        )
+        if latent.parts == ["GP"]:
+            return recipe()
+        of_layers = recipe(
+            below=partial(latent_blocks, latent, self.covariance),
+            top=partial(covariate_top, latent),
+        )
+        n_importance = self.n_importance if self.inference == "iwvi" else None
+        weights = beta_reg, self.weight_decay
+        no_stream = of_layers.no_stream
+        if not self.amortized and "LV" in latent.parts:
+            no_stream = no_stream or (
+                "partial_fit needs amortized=True: with amortized=False there are parameters for "
+                "each row of one training table"
+            )
+        return replace(
+            of_layers,
+            loss=partial(covariate_loss, self.n_samples, n_importance, *weights),
+            dtype=always_float32,
+            goes_on=same_rows,
+            no_stream=no_stream,
+        )
+
     def predict_dist(
         self, X: Any, *, method: Literal["mixture", "kde"] = "mixture"
     ) -> NormalMixture:
@@ -252,158 +287,9 @@ class IWDGPRegressor(SparseRegressor):
             return dist
         return kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))
 
-    def _distributions(self, X: Any, predictor: Predictor) -> Chunks[NormalMixture]:
-        chunks = super()._distributions(X, predictor)
+    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+        chunks = super()._predictive(X)
         if math.prod(self._output_shape) > 1:
             return chunks
         parts = (dist.merged(self.max_components) for dist in chunks.parts)
         return Chunks(chunks.n_rows, parts)
-
-    def _objective(self) -> Objective:
-        # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
-        # natural steps add a convex combination of what they add for the ELBO.
-        return ELBO
-
-    def _loss(self, model: StackModel, batch: Batch, n_data: float) -> Tensor:
-        if not isinstance(model.stack, LatentStack):
-            return super()._loss(model, batch, n_data)
-        assert isinstance(model.likelihood, Gaussian)
-        assert isinstance(model.nodes, Sampled)
-        return latent_loss(
-            model.stack,
-            model.likelihood,
-            batch,
-            model.nodes.generator(),
-            n_samples=self.n_samples,
-            n_importance=self.n_importance if self.inference == "iwvi" else None,
-            beta_reg=self._divergence_weight(n_data),
-            n_data=n_data,
-        )
-
-    def _auto_dtype(self, n: int) -> str:
-        # Draws keep the fit of a table of one batch from being deterministic in any dtype.
-        return super()._auto_dtype(n) if self._parts() == ["GP"] else "float32"
-
-    def _divergence_weight(self, n_data: float) -> float:
-        if self.beta_reg == "auto":
-            return min(1.0, _FULL_ROWS / n_data)
-        return super()._divergence_weight(n_data)
-
-    def _hidden(self, setup: Setup, x: Tensor) -> Hidden:
-        parts = self._parts()[:-1]
-        if not parts:
-            return super()._hidden(setup, x)
-        generator = torch.Generator().manual_seed(setup.seed)
-        blocks: list[ProjectedGP | LatentCovariates] = []
-        h = x
-        for number, part in enumerate(parts, start=1):
-            if part == "GP":
-                blocks.append(self._hidden_gp(setup, x, h, number).double())
-                continue
-            posterior = self._local_posterior(setup, x, generator).double()
-            blocks.append(LatentCovariates(posterior, self.latent_dim))
-            observed = (~setup.Y.isnan()).to(x)
-            known = evidence(x, Targets(setup.Y.nan_to_num(), observed))
-            w = posterior(known, torch.arange(len(x))).mean.detach()
-            h = torch.cat([h, w], -1)
-        widths = [
-            len(block.projection) if isinstance(block, ProjectedGP) else block.n_covariates
-            for block in blocks
-        ]
-        stretch = [1.0 if part == "GP" else self._stretch() for part in parts]
-        nodes = Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed, stretch)
-        return Hidden(
-            len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h
-        )
-
-    def _stretch(self) -> float:
-        """Of the nodes of covariates: their weights are worth 2/3 of the nodes, or more."""
-        # s^2 / sqrt(2 s^2 - 1) is the mean squared weight of one covariate: 1.51 at s = 2.
-        n_covariates = self.latent_dim * self._parts().count("LV")
-        return float(_STRETCH ** (1.0 / n_covariates))
-
-    def _hidden_gp(self, setup: Setup, x: Tensor, h: Tensor, number: int) -> ProjectedGP:
-        """A layer of GPs that starts at the identity of h (n, F), of which the first are x."""
-        kernel = self._make_kernel(setup, h, 1, number)
-        Z = self._inducing_inputs(setup, h, number)
-        directions = principal_directions(x, setup.weight)[:, : self.width].mT
-        covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
-        projection = torch.block_diag(directions, covariates)
-        mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
-        posterior = make_posterior(self.covariance, mu, _HIDDEN_VAR)
-        return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)
-
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
-        Z = self._inducing_inputs(setup, features, len(self._parts()))
-        mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
-        return self._sparse_layer(kernel, Z, mu, INITIAL_VAR)
-
-    def _inducing_inputs(self, setup: Setup, h: Tensor, number: int) -> Tensor:
-        """Centres of the observed columns of h (n, F), with covariates drawn from their prior.
-
-        The draws are the same in all layers, which start at the identity.
-        """
-        n_covariates = self.latent_dim * self._parts()[: number - 1].count("LV")
-        Z = setup.centres(h[:, : h.shape[1] - n_covariates], self.n_inducing)
-        generator = torch.Generator().manual_seed(setup.seed)
-        w = torch.randn(len(Z), n_covariates, generator=generator, dtype=Z.dtype)
-        return torch.cat([Z, w], -1)
-
-    def _local_posterior(
-        self, setup: Setup, x: Tensor, generator: torch.Generator
-    ) -> LocalPosterior:
-        if self.amortized:
-            Y = setup.Y.nan_to_num()
-            skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
-            unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
-            return Amortized(torch.cat([skip, unseen], -1), generator)
-        shape = setup.n_rows, self.latent_dim
-        return Free(torch.randn(shape, generator=generator, dtype=torch.float32))
-
-    def _make_kernel(self, setup: Setup, features: Tensor, n_gps: int, number: int) -> Kernel:
-        try:
-            return super()._make_kernel(setup, features, n_gps, number)
-        except ValueError as error:
-            if "LV" not in self._parts():
-                raise
-            raise ValueError(
-                f"kernel with an ard_num_dims that does not fit layer {number} of "
-                f"{self.architecture!r}, which sees {features.shape[1]} columns, latent covariates "
-                "among them: leave out ard_num_dims or use the name of a kernel"
-            ) from error
-
-    def _layer_kernel(self, number: int) -> KernelLike:
-        parts = self._parts()
-        return layer_kernels(self.kernel, parts.count("GP"))[parts[:number].count("GP") - 1]
-
-    def _models(self, table: Table, rng: Any) -> list[Model]:
-        models = super()._models(table, rng)
-        for module in models[0].modules():
-            if isinstance(module, Free) and len(module.mean) != len(table):
-                raise ValueError(
-                    "warm_start with amortized=False goes on with the rows of the last fit, of "
-                    f"which there were {len(module.mean)}, and got {len(table)}: use "
-                    "amortized=True or warm_start=False"
-                )
-        return models
-
-    def _check_stream(self) -> None:
-        super()._check_stream()
-        if not self.amortized and "LV" in self._parts():
-            raise ValueError(
-                "partial_fit needs amortized=True: with amortized=False there are parameters for "
-                "each row of one training table"
-            )
-
-    def _parts(self) -> list[str]:
-        return self.architecture.split("-")
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        parts = self._parts()
-        if not set(parts) <= {"GP", "LV"} or parts[-1] != "GP":
-            raise ValueError(
-                f"architecture={self.architecture!r} must join layers 'GP' and 'LV' (latent "
-                "covariates) by hyphens and end in 'GP', as 'LV-GP-GP' does"
-            )
-        layer_kernels(self.kernel, parts.count("GP"))  # for its errors

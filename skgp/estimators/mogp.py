@@ -1,27 +1,23 @@
 """Multi-output GPs whose mixing matrix does not depend on the inputs, plain and neural."""
 
-from typing import Any, ClassVar, Literal
-
-from torch import Tensor
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.mixing import Mixing, NormalMixing
-from skgp.estimators._documentation import documented
-from skgp.estimators._neural_regressor import NeuralRegressor
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_estimator import MIXING_VAR
-from skgp.estimators._readout_regressor import ReadoutRegressor
-from skgp.estimators._setup import Setup
+from skgp.estimators._parameters import family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.readout_recipes import readout_recipe
+from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     inference="analytic",
     n_samples="32",
 )
-class MOGPRegressor(ReadoutRegressor):
+class MOGPRegressor(GPRegressor):
     """Multi-output GP regression by a linear model of coregionalisation (MOGP).
 
     Each of P outputs mixes the same L latent GPs, y = M f(x) + e (neural likelihoods paper, Eqn 1).
@@ -118,11 +114,11 @@ class MOGPRegressor(ReadoutRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NormalMixing(start, MIXING_VAR)
+    def _recipe(self) -> Recipe:
+        return readout_recipe(self, normal_mixing, Identity())
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     inference="sampling",
@@ -130,7 +126,7 @@ class MOGPRegressor(ReadoutRegressor):
     hidden_rule="2 P",
     activation="shifted_erf",
 )
-class NeuralMOGPRegressor(NeuralRegressor):
+class NeuralMOGPRegressor(GPRegressor):
     """Multi-output GP regression with a neural likelihood (N-MOGP).
 
     P outputs are made of L latent GPs by a layer of H hidden units, y = M g(W f(x) + b) + e (neural
@@ -194,7 +190,9 @@ class NeuralMOGPRegressor(NeuralRegressor):
     [[1. 1. 1.]]
     """
 
-    _hidden_per_output: ClassVar[int] = 2
+    # Parameters that the constructor stores.
+    n_hidden: int | None
+    activation: str
 
     def __init__(
         self,
@@ -233,5 +231,5 @@ class NeuralMOGPRegressor(NeuralRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NormalMixing(start, MIXING_VAR)
+    def _recipe(self) -> Recipe:
+        return readout_recipe(self, normal_mixing, Hidden(self.n_hidden, self.activation, 2))

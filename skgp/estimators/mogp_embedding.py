@@ -1,19 +1,16 @@
 """Latent-input versions of the multi-output GPs, plain and neural."""
 
-from typing import Any, ClassVar, Literal
-
-from torch import Tensor
+from typing import Any, Literal
 
 from skgp.core.kernels import KernelLike
-from skgp.core.mixing import Mixing, NormalMixing
-from skgp.estimators._documentation import documented
-from skgp.estimators._embedding import Embedding, NeuralEmbedding
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_estimator import MIXING_VAR
-from skgp.estimators._setup import Setup
+from skgp.estimators._embedding import Embedding
+from skgp.estimators._parameters import family, store_parameters
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.readout_recipes import embedding_recipe
+from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     least_steps="1,000",
@@ -102,11 +99,11 @@ class MOGPEmbedding(Embedding):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NormalMixing(start, MIXING_VAR)
+    def _recipe(self) -> Recipe:
+        return embedding_recipe(self, normal_mixing, Identity())
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     least_steps="1,000",
@@ -115,7 +112,7 @@ class MOGPEmbedding(Embedding):
     hidden_rule="2 P",
     activation="leaky_relu",
 )
-class NeuralMOGPEmbedding(NeuralEmbedding):
+class NeuralMOGPEmbedding(Embedding):
     """Embedding of a table by a neural multi-output GP with latent inputs (N-MOGP).
 
     Each row of a table of P columns is y = M g(W f(x) + b) + e, where L latent GPs f have C inputs
@@ -161,7 +158,9 @@ class NeuralMOGPEmbedding(NeuralEmbedding):
 
     """
 
-    _hidden_per_output: ClassVar[int] = 2
+    # Parameters that the constructor stores.
+    n_hidden: int | None
+    activation: str
 
     def __init__(
         self,
@@ -194,5 +193,5 @@ class NeuralMOGPEmbedding(NeuralEmbedding):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NormalMixing(start, MIXING_VAR)
+    def _recipe(self) -> Recipe:
+        return embedding_recipe(self, normal_mixing, Hidden(self.n_hidden, self.activation, 2))

@@ -1,23 +1,18 @@
 """Deep GPs with a neural likelihood."""
 
-from numbers import Integral
-from typing import Any, ClassVar, Literal
-
-from sklearn.utils._param_validation import Interval
-from torch import Tensor
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.core.mixing import Mixing, NormalMixing
-from skgp.estimators._deep_regressor import DeepRegressor
-from skgp.estimators._documentation import documented
-from skgp.estimators._neural_regressor import NeuralRegressor
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_estimator import MIXING_VAR
-from skgp.estimators._setup import Setup
+from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.readout_recipes import deep_readout_recipe
+from skgp.recipes.readouts import Hidden, normal_mixing
 
 
-@documented(
+@family(
+    {"kernel": LAYER_KERNELS},
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     inference="sampling",
@@ -26,7 +21,7 @@ from skgp.estimators._setup import Setup
     activation="erf",
     most_steps="2,000",
 )
-class NeuralDGPRegressor(NeuralRegressor, DeepRegressor):
+class NeuralDGPRegressor(GPRegressor):
     """Deep GP regression with a neural likelihood (N-DGP).
 
     P outputs are made of the L functions of a deep GP's top layer by a layer of H hidden units, y =
@@ -82,14 +77,9 @@ class NeuralDGPRegressor(NeuralRegressor, DeepRegressor):
 
     """
 
-    _hidden_per_output: ClassVar[int] = 2
-    _hidden_var: ClassVar[float] = 1e-5
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **DeepRegressor._parameter_constraints,
-        **NeuralRegressor._parameter_constraints,
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-    }
+    # Parameters that the constructor stores.
+    n_hidden: int | None
+    activation: str
 
     def __init__(
         self,
@@ -132,5 +122,5 @@ class NeuralDGPRegressor(NeuralRegressor, DeepRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NormalMixing(start, MIXING_VAR)
+    def _recipe(self) -> Recipe:
+        return deep_readout_recipe(self, normal_mixing, Hidden(self.n_hidden, self.activation, 2))

@@ -1,17 +1,29 @@
 """Parametric predictive GP regression."""
 
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.estimators._decoupled_estimator import DecoupledEstimator
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._sparse_regressor import SparseRegressor
+from skgp.core.objectives import PREDICTIVE
+from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.optimizers import natural_or_adam
+from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.stack import sparse_top
+from skgp.recipes.tops import decoupled_top
 
 
-@documented(rate="0.02", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class PPGPRRegressor(DecoupledEstimator, SparseRegressor):
+@family(
+    {"covariance": [one_of("decoupled", "full", "diagonal", "delta")]},
+    rate="0.02",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+)
+class PPGPRRegressor(GPRegressor):
     """Parametric predictive GP regression.
 
     Maximises the log density of the predictive distribution itself (parametric GP paper, Eqn 16):
@@ -73,10 +85,10 @@ class PPGPRRegressor(DecoupledEstimator, SparseRegressor):
     [0.1 0.3]
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SparseRegressor._parameter_constraints,
-        **DecoupledEstimator._parameter_constraints,
-    }
+    # Parameters that the constructor stores.
+    beta_reg: float
+    covariance: str
+    n_inducing_mean: int
 
     def __init__(
         self,
@@ -110,3 +122,16 @@ class PPGPRRegressor(DecoupledEstimator, SparseRegressor):
         random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
+
+    def _recipe(self) -> Recipe:
+        beta_reg = DivergenceWeight(self.beta_reg)
+        covariance, optimizer = natural_or_adam(self, PREDICTIVE, beta_reg)
+        decoupled = self.covariance == "decoupled"
+        return stack_recipe(
+            self,
+            objective=PREDICTIVE,
+            outputs=pick(Coregionalised, self),
+            top=partial(decoupled_top, self.n_inducing_mean) if decoupled else sparse_top,
+            covariance=covariance,
+            optimizer=optimizer,
+        )

@@ -1,21 +1,28 @@
 """Parametric predictive GP classification."""
 
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.estimators._decoupled_estimator import DecoupledEstimator
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._stack_classifier import StackClassifier
+from skgp.core.objectives import PREDICTIVE
+from skgp.estimators._classifier import Classifier
+from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.outputs import Classes
+from skgp.recipes.stack import sparse_top
+from skgp.recipes.tops import decoupled_top
 
 
-@documented(
+@family(
+    {"covariance": [one_of("decoupled", "full", "diagonal", "delta")]},
     rate="0.02",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     of_several="robust-max",
 )
-class PPGPRClassifier(DecoupledEstimator, StackClassifier):
+class PPGPRClassifier(Classifier):
     """Parametric predictive GP classification.
 
     Maximises the log probability of the labels itself, sum_i log E_q(f_i)[p(y_i | f_i)] - beta_reg
@@ -69,13 +76,9 @@ class PPGPRClassifier(DecoupledEstimator, StackClassifier):
     ['inner' 'outer']
     """
 
-    # The bound on the evidence suffers from overlapping classes; what is maximised here does not.
-    _of_several: ClassVar[str] = "robust-max"
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StackClassifier._parameter_constraints,
-        **DecoupledEstimator._parameter_constraints,
-    }
+    # Parameters that the constructor stores.
+    covariance: str
+    n_inducing_mean: int
 
     def __init__(
         self,
@@ -108,3 +111,12 @@ class PPGPRClassifier(DecoupledEstimator, StackClassifier):
         random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
+
+    def _recipe(self) -> Recipe:
+        decoupled = self.covariance == "decoupled"
+        return stack_recipe(
+            self,
+            objective=PREDICTIVE,
+            outputs=partial(pick(Classes, self), "robust-max"),
+            top=partial(decoupled_top, self.n_inducing_mean) if decoupled else sparse_top,
+        )

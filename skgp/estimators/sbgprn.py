@@ -1,27 +1,23 @@
 """GP regression networks whose mixing matrix is a network of the inputs, plain and neural."""
 
-from typing import Any, ClassVar, Literal
-
-from torch import Tensor
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.mixing import Mixing, NetworkMixing
-from skgp.estimators._documentation import documented
-from skgp.estimators._neural_regressor import NeuralRegressor
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_estimator import MIXING_SIZES
-from skgp.estimators._readout_regressor import ReadoutRegressor
-from skgp.estimators._setup import Setup
+from skgp.estimators._parameters import family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.readout_recipes import readout_recipe
+from skgp.recipes.readouts import Hidden, Identity, network_mixing
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     inference="analytic",
     n_samples="32",
 )
-class SBGPRNRegressor(ReadoutRegressor):
+class SBGPRNRegressor(GPRegressor):
     """GP regression network with a network of the inputs for its weights (SBGPRN).
 
     P outputs mix L latent GPs, y = M(x) f(x) + e, and M(x) is a network with two tanh layers of 50
@@ -107,11 +103,11 @@ class SBGPRNRegressor(ReadoutRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NetworkMixing(setup.x.shape[1], MIXING_SIZES, start, setup.seed)
+    def _recipe(self) -> Recipe:
+        return readout_recipe(self, network_mixing, Identity())
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     inference="sampling",
@@ -119,7 +115,7 @@ class SBGPRNRegressor(ReadoutRegressor):
     hidden_rule="P",
     activation="leaky_relu",
 )
-class NeuralSBGPRNRegressor(NeuralRegressor):
+class NeuralSBGPRNRegressor(GPRegressor):
     """GP regression network with a neural likelihood (N-SBGPRN).
 
     P outputs are made of L latent GPs by a layer of H hidden units, y = M(x) g(W f(x) + b) + e, and
@@ -171,7 +167,9 @@ class NeuralSBGPRNRegressor(NeuralRegressor):
 
     """
 
-    _hidden_per_output: ClassVar[int] = 1
+    # Parameters that the constructor stores.
+    n_hidden: int | None
+    activation: str
 
     def __init__(
         self,
@@ -210,5 +208,5 @@ class NeuralSBGPRNRegressor(NeuralRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NetworkMixing(setup.x.shape[1], MIXING_SIZES, start, setup.seed)
+    def _recipe(self) -> Recipe:
+        return readout_recipe(self, network_mixing, Hidden(self.n_hidden, self.activation, 1))

@@ -1,19 +1,16 @@
 """Latent-input versions of the GP regression network whose mixing matrix is a network."""
 
-from typing import Any, ClassVar, Literal
-
-from torch import Tensor
+from typing import Any, Literal
 
 from skgp.core.kernels import KernelLike
-from skgp.core.mixing import Mixing, NetworkMixing
-from skgp.estimators._documentation import documented
-from skgp.estimators._embedding import NeuralEmbedding
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._readout_estimator import MIXING_SIZES
-from skgp.estimators._setup import Setup
+from skgp.estimators._embedding import Embedding
+from skgp.estimators._parameters import family, store_parameters
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.readout_recipes import embedding_recipe
+from skgp.recipes.readouts import Hidden, network_mixing
 
 
-@documented(
+@family(
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     least_steps="1,000",
@@ -22,7 +19,7 @@ from skgp.estimators._setup import Setup
     hidden_rule="P",
     activation="leaky_relu",
 )
-class NeuralSBGPRNEmbedding(NeuralEmbedding):
+class NeuralSBGPRNEmbedding(Embedding):
     """Embedding of a table by a neural GP regression network with latent inputs (N-SBGPRN).
 
     Each row of a table of P columns is y = M(x) g(W f(x) + b) + e, where L latent GPs f have C
@@ -67,7 +64,9 @@ class NeuralSBGPRNEmbedding(NeuralEmbedding):
 
     """
 
-    _hidden_per_output: ClassVar[int] = 1
+    # Parameters that the constructor stores.
+    n_hidden: int | None
+    activation: str
 
     def __init__(
         self,
@@ -100,5 +99,5 @@ class NeuralSBGPRNEmbedding(NeuralEmbedding):
     ) -> None:
         store_parameters(self, locals())
 
-    def _mixing(self, setup: Setup, start: Tensor) -> Mixing:
-        return NetworkMixing(setup.x.shape[1], MIXING_SIZES, start, setup.seed)
+    def _recipe(self) -> Recipe:
+        return embedding_recipe(self, network_mixing, Hidden(self.n_hidden, self.activation, 1))

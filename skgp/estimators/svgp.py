@@ -1,27 +1,28 @@
 """Sparse variational GP regression."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
-
-import torch
-from sklearn.utils._param_validation import Interval, StrOptions
-from torch import Tensor
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import Kernel, KernelLike
-from skgp.core.layers import OrthogonalGP, SparseLayer
-from skgp.core.objectives import ELBO, Objective, gamma_robust
-from skgp.core.variational import make_posterior
-from skgp.estimators._documentation import documented
-from skgp.estimators._gp_estimator import each_gp
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
-from skgp.estimators._sparse_regressor import SparseRegressor
-from skgp.estimators._stack_estimator import INITIAL_VAR
+from skgp.core.kernels import KernelLike
+from skgp.core.objectives import ELBO, gamma_robust
+from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.optimizers import natural_or_adam
+from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.tops import orthogonal_top
 
 
-@documented(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class SVGPRegressor(SparseRegressor):
+@family(
+    {"covariance": [one_of("full", "diagonal", "delta")]},
+    rate="0.03",
+    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+)
+class SVGPRegressor(GPRegressor):
     """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 
     Maximises the evidence lower bound by minibatches (Hensman et al. 2013; parametric GP paper,
@@ -81,15 +82,10 @@ class SVGPRegressor(SparseRegressor):
     0.5 +- 0.1
     """
 
-    n_orthogonal: int
+    # Parameters that the constructor stores.
+    beta_reg: float
     gamma: float | None
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SparseRegressor._parameter_constraints,
-        "covariance": [StrOptions({"full", "diagonal", "delta"})],
-        "n_orthogonal": [Interval(Integral, 0, None, closed="left")],
-        "gamma": [Interval(Real, 1, None, closed="neither"), None],
-    }
+    n_orthogonal: int
 
     def __init__(
         self,
@@ -125,18 +121,15 @@ class SVGPRegressor(SparseRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _objective(self) -> Objective:
-        return ELBO if self.gamma is None else gamma_robust(self.gamma)
-
-    def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
-        Z = setup.centres(features, self.n_inducing)
-        joint = setup.centres(features, self.n_inducing + self.n_orthogonal)
-        n_orthogonal = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows
-        if n_orthogonal == 0:
-            return super()._layer(kernel, setup, features, n_gps)
-        # The mean's own basis is to be where that of q(u) is not.
-        farthest = torch.cdist(joint, Z).amin(1).topk(n_orthogonal).indices
-        Z, Z_mean = each_gp(kernel, Z), each_gp(kernel, joint[farthest])
-        mu = torch.zeros(Z.shape[:2], dtype=torch.float32)
-        posterior = make_posterior(self._covariance(), mu, INITIAL_VAR)
-        return OrthogonalGP(kernel, Z_mean, Z, posterior, self.jitter)
+    def _recipe(self) -> Recipe:
+        objective = ELBO if self.gamma is None else gamma_robust(self.gamma)
+        beta_reg = DivergenceWeight(self.beta_reg)
+        covariance, optimizer = natural_or_adam(self, objective, beta_reg)
+        return stack_recipe(
+            self,
+            objective=objective,
+            outputs=pick(Coregionalised, self),
+            top=partial(orthogonal_top, self.n_orthogonal),
+            covariance=covariance,
+            optimizer=optimizer,
+        )

@@ -1,23 +1,26 @@
 """Sparse variational GP classification."""
 
-from typing import Any, ClassVar, Literal
-
-from sklearn.utils._param_validation import StrOptions
+from functools import partial
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.objectives import ELBO, Objective
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._stack_classifier import StackClassifier
+from skgp.core.objectives import ELBO
+from skgp.estimators._classifier import Classifier
+from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.outputs import Classes
 
 
-@documented(
+@family(
+    {"covariance": [one_of("full", "diagonal", "delta")]},
     rate="0.03",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
     of_several="softmax",
 )
-class SVGPClassifier(StackClassifier):
+class SVGPClassifier(Classifier):
     """Sparse variational GP classification.
 
     Maximises the evidence lower bound by minibatches: sum_i E_q(f_i)[log p(y_i | f_i)] - beta_reg
@@ -68,11 +71,8 @@ class SVGPClassifier(StackClassifier):
     ['inner' 'outer']
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StackClassifier._parameter_constraints,
-        "covariance": [StrOptions({"full", "diagonal", "delta"})],
-        "share_kernel": ["boolean"],
-    }
+    # Parameters that the constructor stores.
+    share_kernel: bool
 
     def __init__(
         self,
@@ -106,5 +106,10 @@ class SVGPClassifier(StackClassifier):
     ) -> None:
         store_parameters(self, locals())
 
-    def _objective(self) -> Objective:
-        return ELBO
+    def _recipe(self) -> Recipe:
+        return stack_recipe(
+            self,
+            objective=ELBO,
+            outputs=partial(pick(Classes, self), "softmax"),
+            shares_kernel=self.share_kernel,
+        )

@@ -1,19 +1,22 @@
 """Variational FITC regression."""
 
-from typing import Any, ClassVar, Literal
-
-from sklearn.utils._param_validation import StrOptions
+from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.objectives import VFITC, Objective
-from skgp.estimators._documentation import documented
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._sparse_regressor import SparseRegressor
+from skgp.core.objectives import VFITC
+from skgp.estimators._parameters import family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.optimizers import natural_or_adam
+from skgp.recipes.outputs import Coregionalised
 
 
-@documented(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class VFITCRegressor(SparseRegressor):
+@family(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+class VFITCRegressor(GPRegressor):
     """Variational FITC regression.
 
     Maximises a lower bound of FITC's marginal likelihood by minibatches (parametric GP paper,
@@ -67,10 +70,8 @@ class VFITCRegressor(SparseRegressor):
     0.5 +- 0.1
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SparseRegressor._parameter_constraints,
-        "covariance": [StrOptions({"full", "diagonal"})],
-    }
+    # Parameters that the constructor stores.
+    beta_reg: float
 
     def __init__(
         self,
@@ -104,5 +105,13 @@ class VFITCRegressor(SparseRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _objective(self) -> Objective:
-        return VFITC
+    def _recipe(self) -> Recipe:
+        beta_reg = DivergenceWeight(self.beta_reg)
+        covariance, optimizer = natural_or_adam(self, VFITC, beta_reg)
+        return stack_recipe(
+            self,
+            objective=VFITC,
+            outputs=pick(Coregionalised, self),
+            covariance=covariance,
+            optimizer=optimizer,
+        )

@@ -244,7 +244,7 @@ def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     }
     epochs = expected.get(case.cls.__name__, (500, 167, 100, 10, 3))
     n_batches = (1, 3, 50, 1000, 10**5)
-    assert tuple(model._plan(10 * n).max_iter for n in n_batches) == epochs
+    assert tuple(model._recipe().plan(10 * n).max_iter for n in n_batches) == epochs
 
 
 def test_scaling_can_be_switched_off(case: Case, data: Data) -> None:

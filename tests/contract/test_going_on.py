@@ -13,8 +13,8 @@ from test_continued_training import (
     reported_interruption,
 )
 
-from skgp.estimators._model import Model
 from skgp.exceptions import InterruptedFitWarning, OutlierWarning
+from skgp.fitting.model import Model
 
 QUICK = REPRESENTATIVES
 

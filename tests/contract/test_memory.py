@@ -17,9 +17,9 @@ from sklearn.model_selection import GridSearchCV
 
 import skgp
 from skgp import PPGPRRegressor
-from skgp.estimators import _cache, _table
-from skgp.estimators._cache import Cached
-from skgp.estimators._setup import Centres, Setup
+from skgp.fitting import cache, table
+from skgp.fitting.cache import Cached
+from skgp.fitting.setup import Centres, Setup
 
 CASES = ONE_PER_CLASS
 
@@ -28,7 +28,7 @@ CASES = ONE_PER_CLASS
 def computed(monkeypatch: Any) -> Counter[str]:
     """How often k-means and scales were computed, not read: spies inside the stored functions."""
     counts: Counter[str] = Counter()
-    fit, scale = MiniBatchKMeans.fit, _table.Scale.__init__
+    fit, scale = MiniBatchKMeans.fit, table.Scale.__init__
 
     def counted_fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         counts["kmeans"] += 1
@@ -39,7 +39,7 @@ def computed(monkeypatch: Any) -> Counter[str]:
         scale(self, *args)
 
     monkeypatch.setattr(MiniBatchKMeans, "fit", counted_fit)
-    monkeypatch.setattr(_table.Scale, "__init__", counted_scale)
+    monkeypatch.setattr(table.Scale, "__init__", counted_scale)
     return counts
 
 
@@ -188,9 +188,9 @@ def test_versions_do_not_share(
     package: str, data: Data, tmp_path: Path, computed: Counter[str], monkeypatch: Any
 ) -> None:
     fit_small(data, str(tmp_path))
-    versions = [v + ".1" if i == (package != "skgp") else v for i, v in enumerate(_cache._VERSIONS)]
-    assert _cache._VERSIONS == (skgp.__version__, sklearn.__version__)
-    monkeypatch.setattr(_cache, "_VERSIONS", tuple(versions))
+    versions = [v + ".1" if i == (package != "skgp") else v for i, v in enumerate(cache._VERSIONS)]
+    assert cache._VERSIONS == (skgp.__version__, sklearn.__version__)
+    monkeypatch.setattr(cache, "_VERSIONS", tuple(versions))
     computed.clear()
     fit_small(data, str(tmp_path))
     assert computed == {"kmeans": 1, "scale": 2}

@@ -92,7 +92,7 @@ def test_a_fit_that_ends_amid_a_prediction_does_not_mix_with_it(
     case: Case, data: Data, monkeypatch: Any
 ) -> None:
     """The second chunk of a prediction comes from the state of the first."""
-    monkeypatch.setattr("skgp.estimators._trained_estimator._CHUNK", 10)
+    monkeypatch.setattr("skgp.fitting.predict._CHUNK", 10)
     is_embedding, is_classifier = case in EMBEDDINGS, case in CLASSIFIERS
     if is_embedding:
         first: tuple[Any, ...] = (np.column_stack([data.X, data.y]),)
@@ -111,16 +111,16 @@ def test_a_fit_that_ends_amid_a_prediction_does_not_mix_with_it(
 
     expected = answer()
     scaled = []
-    original = sys.modules["skgp.estimators._trained_estimator"].scale_inputs
+    original = sys.modules["skgp.fitting.predict"].scale_inputs
 
     def refit(*args: Any) -> Any:
         scaled.append(args)
         if len(scaled) == 2:
-            monkeypatch.setattr("skgp.estimators._trained_estimator.scale_inputs", original)
+            monkeypatch.setattr("skgp.fitting.predict.scale_inputs", original)
             model.fit(*other)
         return original(*args)
 
-    monkeypatch.setattr("skgp.estimators._trained_estimator.scale_inputs", refit)
+    monkeypatch.setattr("skgp.fitting.predict.scale_inputs", refit)
     np.testing.assert_array_equal(answer(), expected)
     assert len(scaled) == 2
     if not is_embedding:

@@ -113,7 +113,7 @@ def test_rows_without_a_target_in_front(observed: int) -> None:
 
 def test_more_rows_than_the_start_takes(monkeypatch: Any) -> None:
     """Neither the first rows nor those of other classes: with a start from 200 rows of 2,000."""
-    monkeypatch.setattr("skgp.estimators._trained_estimator._SETUP_ROWS", 200)
+    monkeypatch.setattr("skgp.fitting.fit._SETUP_ROWS", 200)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 2))
     y = np.select([X[:, 0] > 2.2, X[:, 0] > 0.0], ["rare", "high"], "low")

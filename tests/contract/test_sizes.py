@@ -8,7 +8,7 @@ import torch
 from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
 
 from skgp.core import memory
-from skgp.estimators._setup import Setup
+from skgp.fitting.setup import Setup
 
 CASES = list(
     {case.cls: case for case in (*EMBEDDINGS, *CLASSIFIERS, *reversed(REGRESSORS))}.values()

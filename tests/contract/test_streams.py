@@ -71,7 +71,7 @@ def test_an_outlier_is_named_and_leaves_no_mark(name: str) -> None:
 @pytest.mark.parametrize("name", QUICKLY)
 def test_an_outlier_that_is_not_recognised_is_bounded(name: str, monkeypatch: Any) -> None:
     """Without the check of rows the clipped gradients alone keep the stream."""
-    monkeypatch.setattr("skgp.estimators._outliers._FAR_TARGET", 1e300)
+    monkeypatch.setattr("skgp.fitting.outliers._FAR_TARGET", 1e300)
     clean = streamed(name, None, 20, 120)
     model = MODELS[name].__sklearn_clone__()
     for i in range(120):

@@ -30,8 +30,8 @@ from skgp.core.objectives import (
 )
 from skgp.core.quadrature import Lined, Quadrature, make_quadrature
 from skgp.core.stack import FEEDFORWARD, GPStack
-from skgp.estimators._deep_estimator import TOPOLOGIES
-from skgp.estimators._model import GPModel
+from skgp.fitting.model import Layers, Model
+from skgp.recipes.hidden import TOPOLOGIES
 
 
 def log_density(
@@ -209,7 +209,7 @@ def test_a_hidden_layer_without_variance_leaves_no_trace_of_the_nodes(
 class WholeLoss(nn.Module):
     """The training loss as a function of all parameters, the draws of a deep GP being fixed."""
 
-    def __init__(self, model: GPModel, objective: Objective, batch: Batch) -> None:
+    def __init__(self, model: Model, objective: Objective, batch: Batch) -> None:
         super().__init__()
         self.model, self.objective, self.batch = model, objective, batch
 
@@ -236,7 +236,7 @@ def test_gradient_of_the_whole_loss(rng: np.random.Generator, family: str) -> No
     mask = torch.tensor([[1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]).double()
     y = normal(rng, 3, 2) * mask
     batch = Batch(normal(rng, 3, 2), Targets(y, mask), torch.tensor([0.5, 2.0, 1.0]).double())
-    module = WholeLoss(GPModel(stack, likelihood, rule), objective, batch)
+    module = WholeLoss(Model(Layers(stack), likelihood, rule), objective, batch)
     parameters = dict(module.named_parameters())
     assert sum(".slope" in name for name in parameters) == 2
     assert any(".nodes." in name for name in parameters) != sampled

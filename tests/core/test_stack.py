@@ -13,7 +13,7 @@ from skgp.core.kernels import GPyTorchKernel
 from skgp.core.layers import SparseGP
 from skgp.core.nodes import Nodes, trivial
 from skgp.core.stack import FEEDFORWARD, Connection, GPStack
-from skgp.estimators._deep_estimator import TOPOLOGIES
+from skgp.recipes.hidden import TOPOLOGIES
 
 
 @pytest.mark.parametrize("rows", [5, 1], ids=["node-per-row", "shared-node"])

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp import ExactGPRegressor, FITCRegressor
 from skgp.core import memory
-from skgp.estimators._validation import Rows
+from skgp.fitting.fit import next_model, scaled_table
+from skgp.fitting.rows import Rows
 
 
 @pytest.fixture
@@ -83,8 +85,10 @@ def test_conjugate_gradients_predict_what_the_cholesky_factor_predicts(table):
         strict=False,
     )
     iterative.model_.likelihood.load_state_dict(direct.model_.likelihood.state_dict())
-    table_of_rows = iterative._table(Rows(X, y, None), iterative._scales())
-    iterative.model_ = iterative.model_.conditioned(table_of_rows)
+    fitted = iterative.model_
+    scales, like = (fitted.x_scale, fitted.y_scale), torch.zeros((), dtype=torch.float64)
+    rows = scaled_table(Rows(X, y, None), scales, like)
+    iterative.model_ = iterative._recipe().conditioned(fitted, rows)
     theirs, ours = direct.predict_dist(X_new), iterative.predict_dist(X_new)
     np.testing.assert_allclose(ours.mean(), theirs.mean(), rtol=0, atol=0.02 * theirs.std().min())
     np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0.02)
@@ -131,8 +135,11 @@ def test_a_warm_start_copies_no_factor_in_training(table):
     X, y, _ = table
     model = ExactGPRegressor(max_iter=3, warm_start=True, random_state=0).fit(X, y)
     first = model.loss_curve_[0]
-    candidate = model._candidate(model._copy_of_model(model._like(len(y))), float(len(y)))
-    assert sum(b.numel() for b in candidate.module.buffers()) < len(y)
+    scales, like = (model.model_.x_scale, model.model_.y_scale), torch.zeros(())
+    in_training = next_model(
+        model._recipe(), model.model_, scaled_table(Rows(X, y, None), scales, like)
+    )
+    assert sum(b.numel() for b in in_training.buffers()) < len(y)
     model.fit(X, y)
     assert model.loss_curve_[0] < first
 

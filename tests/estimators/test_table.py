@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from skgp import SVGPRegressor
-from skgp.estimators._table import Scale, Table
+from skgp.fitting.table import Scale, Table
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,22 +1,24 @@
 """Conditional variational autoencoders: networks with a latent variable for each row."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from functools import partial
 from typing import Any, ClassVar, Literal
 
-from sklearn.utils._param_validation import Interval
+from skgp.estimators._parameters import family, store_parameters
+from skgp.estimators._regressor import Regressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.networks import (
+    LatentVariables,
+    Network,
+    autoencoder_loss,
+    build_autoencoder,
+    network_recipe,
+)
 
-from skgp.core.cvae import ConditionalVAE
-from skgp.core.nodes import Sampled
-from skgp.estimators._cvae_model import CVAEModel
-from skgp.estimators._documentation import documented
-from skgp.estimators._network_regressor import NetworkRegressor
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
 
-
-@documented(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class CVAERegressor(NetworkRegressor):
+@family(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+class CVAERegressor(Regressor):
     """Conditional variational autoencoder: a network whose latent variable shapes the density.
 
     With z ~ N(0, I) for each row, y ~ N(f(x, z), noise): f is a dense tanh network, and there is
@@ -87,26 +89,9 @@ class CVAERegressor(NetworkRegressor):
     """
 
     # Parameters that the constructor stores.
-    latent_dim: int
-    n_samples: int
-    n_prediction_samples: int
-    beta_reg: float
+    weight_decay: float
 
-    model_: CVAEModel
-
-    _changeable: ClassVar[frozenset[str]] = NetworkRegressor._changeable - {"beta_reg"}
-
-    # Less than a new decoder leaves unexplained, so that at first the targets count more than the
-    # divergence. From 1.0 on, half of the fits to two branches ended without a use for z.
-    _initial_noise: ClassVar[float] = 0.03
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NetworkRegressor._parameter_constraints,
-        "latent_dim": [Interval(Integral, 1, None, closed="left")],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
-        "beta_reg": [Interval(Real, 0, 1e15, closed="both")],
-    }
+    _changeable: ClassVar[frozenset[str]] = Regressor._changeable - {"beta_reg"}
 
     def __init__(
         self,
@@ -137,9 +122,10 @@ class CVAERegressor(NetworkRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _build(self, setup: Setup) -> CVAEModel:
-        n_inputs, n_outputs = setup.x.shape[1], setup.Y.shape[1]
-        network = ConditionalVAE(n_inputs, self._sizes(), n_outputs, self.latent_dim, setup.seed)
-        nodes = Sampled([self.latent_dim], self.n_samples, self.n_prediction_samples, setup.seed)
-        likelihood = self._likelihood(setup)
-        return CVAEModel(network, likelihood, nodes, self.beta_reg).double()
+    def _recipe(self) -> Recipe:
+        latent = pick(LatentVariables, self)
+        return network_recipe(
+            self,
+            build=partial(build_autoencoder, pick(Network, self), latent),
+            loss=partial(autoencoder_loss, self.weight_decay, latent.beta_reg),
+        )

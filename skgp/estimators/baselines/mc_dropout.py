@@ -1,21 +1,24 @@
 """Monte Carlo dropout: passes of a network under several masks."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, Literal
 
-from sklearn.utils._param_validation import Interval
+from skgp.estimators._parameters import family, store_parameters
+from skgp.estimators._regressor import Regressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe
+from skgp.recipes.networks import (
+    Dropout,
+    Network,
+    build_dropout,
+    masked_loss,
+    network_recipe,
+)
 
-from skgp.core.dropout import DropoutNetwork
-from skgp.estimators._documentation import documented
-from skgp.estimators._dropout_model import DropoutModel
-from skgp.estimators._network_regressor import NetworkRegressor
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
 
-
-@documented(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
-class MCDropoutRegressor(NetworkRegressor):
+@family(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+class MCDropoutRegressor(Regressor):
     """Monte Carlo dropout: a network whose passes under several masks are one mixture.
 
     A dense ReLU network f with dropout after each hidden layer is trained by minibatches on
@@ -80,16 +83,7 @@ class MCDropoutRegressor(NetworkRegressor):
     """
 
     # Parameters that the constructor stores.
-    dropout: float
-    n_samples: int
-
-    model_: DropoutModel
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **NetworkRegressor._parameter_constraints,
-        "dropout": [Interval(Real, 0, 1, closed="left")],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-    }
+    weight_decay: float
 
     def __init__(
         self,
@@ -118,13 +112,9 @@ class MCDropoutRegressor(NetworkRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _build(self, setup: Setup) -> DropoutModel:
-        network = DropoutNetwork(
-            setup.x.shape[1],
-            self._sizes(),
-            setup.Y.shape[1],
-            self.dropout,
-            self.n_samples,
-            setup.seed,
+    def _recipe(self) -> Recipe:
+        return network_recipe(
+            self,
+            build=partial(build_dropout, pick(Network, self), pick(Dropout, self)),
+            loss=partial(masked_loss, self.weight_decay),
         )
-        return DropoutModel(network, self._likelihood(setup)).double()

@@ -1,39 +1,31 @@
 """Deep Gaussian processes whose inducing variables are sampled."""
 
-import dataclasses
-from collections.abc import Sequence
-from numbers import Integral, Real
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal
-
-from sklearn.utils._param_validation import Interval
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import NodeRule, Sampled
-from skgp.core.objectives import MAP, Objective
-from skgp.core.optimizers import Adam, Optimizer
-from skgp.core.sghmc import SGHMC
-from skgp.core.stack import GPStack
-from skgp.core.training import Plan, one_cycle
-from skgp.core.variational import Covariance
-from skgp.estimators._chain_model import ChainModel
-from skgp.estimators._deep_regressor import DeepRegressor
-from skgp.estimators._documentation import documented
-from skgp.estimators._model import StackModel
-from skgp.estimators._parameters import store_parameters
-from skgp.estimators._setup import Setup
-
-_LEAST_SHARE = 0.5  # of the steps, in which the hyper-parameters move
+from skgp.core.objectives import MAP
+from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
+from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Epochs, Recipe
+from skgp.recipes.assemble import deep_recipe
+from skgp.recipes.chain import ChainParameters, chain_plan, hamiltonian, with_chain
+from skgp.recipes.hidden import Samples
+from skgp.recipes.losses import FULL
+from skgp.recipes.outputs import Coregionalised
 
 
-@documented(
+@family(
+    {"kernel": LAYER_KERNELS},
     rate="0.03",
     least_steps="2,000",
     most_steps="2,000",
     auto_dtype="float64 for a table of one batch and float32 for a larger one",
 )
-class SGHMCDGPRegressor(DeepRegressor):
+class SGHMCDGPRegressor(GPRegressor):
     """Deep GP regression with sampled inducing variables.
 
     The layers are those of DGPRegressor, but no family of distributions is chosen for the whitened
@@ -126,41 +118,12 @@ class SGHMCDGPRegressor(DeepRegressor):
     """
 
     # Parameters that the constructor stores.
-    n_samples: int
-    n_posterior_samples: int
-    n_prediction_samples: int
-    thinning: int
-    n_burn_in: int
-    step_size: float
-    friction: float
+    learning_rate_init: float
 
-    # The density of the target is given, and a chain has no other q(v).
-    beta_reg = 1.0
-    covariance = "delta"
-
-    model_: ChainModel
-
-    _changeable: ClassVar[frozenset[str]] = DeepRegressor._changeable | {
+    _changeable: ClassVar[frozenset[str]] = GPRegressor._changeable | {
         "friction",
         "n_burn_in",
         "step_size",
-    }
-    _hidden_var: ClassVar[float] = 0.0  # of points
-    _min_auto_steps: ClassVar[int] = 2000
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        name: constraint
-        for name, constraint in DeepRegressor._parameter_constraints.items()
-        if name not in ("beta_reg", "covariance")
-    } | {
-        "n_layers": [Interval(Integral, 1, None, closed="left")],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_posterior_samples": [Interval(Integral, 1, None, closed="left")],
-        "n_prediction_samples": [Interval(Integral, 1, None, closed="left")],
-        "thinning": [Interval(Integral, 1, None, closed="left")],
-        "n_burn_in": [Interval(Integral, 0, None, closed="left")],
-        "step_size": [Interval(Real, 0, 1e6, closed="right")],
-        "friction": [Interval(Real, 0, 1, closed="right")],
     }
 
     def __init__(
@@ -203,49 +166,22 @@ class SGHMCDGPRegressor(DeepRegressor):
     ) -> None:
         store_parameters(self, locals())
 
-    def _objective(self) -> Objective:
-        return MAP
-
-    def _covariance(self) -> Covariance:
-        return "delta"
-
-    def _nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
-
-    def _build(self, setup: Setup) -> ChainModel:
-        model = super()._build(setup)
-        assert isinstance(model.stack, GPStack)
-        assert isinstance(model.likelihood, Gaussian)
-        return ChainModel(
-            model.stack,
-            model.likelihood,
-            model.nodes,
-            self.n_posterior_samples,
-            self.thinning,
-            setup.seed,
+    def _recipe(self) -> Recipe:
+        chain = pick(ChainParameters, self)
+        # The density of the target is given, and a chain has no other q(v) than a point.
+        recipe = deep_recipe(
+            self,
+            objective=MAP,
+            outputs=pick(Coregionalised, self),
+            nodes=pick(Samples, self),
+            variance=0.0,
+            covariance="delta",
+            beta_reg=FULL,
+            epochs=Epochs(least_steps=2000, most_steps=2000),
         )
-
-    def _make_optimizer(self, model: StackModel, n_data: float) -> Optimizer:
-        assert isinstance(model, ChainModel)
-        sampled = model.inducing_variables
-        apart = {id(p) for p in sampled}
-        others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
-        return SGHMC(
-            sampled,
-            model.chain,
-            Adam(others, self.learning_rate_init),
-            n_data,
-            step_size=self.step_size,
-            friction=self.friction,
-            n_burn_in=self.n_burn_in,
+        return replace(
+            recipe,
+            build=partial(with_chain, recipe.build, chain),
+            optimizer=partial(hamiltonian, self.learning_rate_init, chain),
+            plan=partial(chain_plan, recipe.plan, chain),
         )
-
-    def _plan(self, n: int) -> Plan:
-        plan = super()._plan(n)
-        n_steps = plan.max_iter * max(1, round(n / plan.batch_size))
-        share = max(_LEAST_SHARE, 1.0 - self.n_posterior_samples * self.thinning / n_steps)
-
-        def then_rest(progress: float) -> float:
-            return one_cycle(progress / share) if progress < share else 0.0
-
-        return dataclasses.replace(plan, schedule=then_rest)

@@ -1,0 +1,322 @@
+"""Classifiers: labels, weights of their classes, and probabilities."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state, compute_class_weight
+
+from skgp.core.subsample import BoolArray
+from skgp.distributions import Bernoulli, Categorical
+from skgp.estimators import _attributes
+from skgp.estimators._estimator import Estimator
+from skgp.fitting.arguments import check_class_weight
+from skgp.fitting.chunks import Chunks
+from skgp.fitting.fit import Targets
+from skgp.fitting.parameters import pick
+from skgp.fitting.predict import arrays
+from skgp.fitting.rows import Rows, check_labels, check_observed, split_by_class
+from skgp.fitting.table import Array
+from skgp.recipes.outputs import Classes
+
+
+class Classifier(ClassifierMixin, Estimator):
+    """Abstract base of the classifiers that torch trains."""
+
+    # Parameters that every family stores in its constructor.
+    normalize_X: bool
+    batch_size: int
+    class_weight: Any
+
+    classes_: Array
+    class_weight_: Array
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            Inputs; finite numbers.
+        y : array-like of shape (n,)
+            Labels of at least two classes: strings, integers, booleans.
+        sample_weight : array-like of shape (n,), optional
+            Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
+            between 1e-15 and 1e15.
+        X_val, y_val, sample_weight_val : array-like, optional
+            Held-out rows, of classes that are in y: their mean log probability is recorded after
+            each epoch and, with `early_stopping`, decides when to stop. Without them
+            `early_stopping` holds out `validation_fraction` of the rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument has a wrong shape, type or value; the message names it.
+        NonFiniteLossError
+            If training diverges and does not recover.
+        """
+        with self._becoming() as (working, report):
+            working._validate_params()
+            rows = working._rows(X, y, sample_weight, reset=not working._continues())
+            check_observed(rows.y)
+            report += working._outliers_to_check(rows)
+            rng = check_random_state(working.random_state)
+            given = X_val, y_val, sample_weight_val
+            rows, held_out = working._split_off(
+                rows, given, rng, read=working._rows_to_validate, split=split_by_class
+            )
+            kind = working._targets(), working._remembered()
+            report += working._train(X, y, working._condensed(rows), held_out, rng, *kind)
+        return self
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        n_total: float | None = None,
+    ) -> Self:
+        """Train one epoch on a chunk of rows, going on from the calls before.
+
+        The first call fixes the classes. The scales and the initial inducing inputs come from the
+        first rows: while there are few, the model starts anew whenever their number has doubled.
+        The learning rate stays at `learning_rate_init`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        y : array-like of shape (n,)
+        classes : array-like of shape (C,), optional
+            All labels that chunks may contain; those of the first chunk if None. Later calls
+            need none.
+        sample_weight : array-like of shape (n,), optional
+        n_total : float, optional
+            Rows (or sum of weights) of the whole stream, by which the divergence is divided; the
+            rows seen so far if None.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `early_stopping` or class_weight="balanced" is set, if `classes` differ from those
+            of the first call, or as in `fit`.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "partial_fit does not support class_weight='balanced', for the shares of the "
+                "classes in a stream are unknown: pass a dict of weights"
+            )
+        declared = None if classes is None else np.unique(classes)
+        with self._becoming() as (working, report):
+            working._check_chunk(n_total)
+            rows = working._rows(X, y, sample_weight, declared, reset=not working._is_fitted())
+            kind = working._targets(), working._remembered(), working._condensed
+            report += working._train_chunk(rows, n_total, *kind)
+        return self
+
+    # -------------------------------------------------------------- predict
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Log probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        array of shape (n, C)
+            Columns in the order of `classes_`; finite where the probability rounds to zero.
+        """
+        (log_p,) = self._snapshot()._log_probabilities(X).gather(lambda log_p: (log_p,))
+        return log_p
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        array of shape (n, C)
+            Columns in the order of `classes_`; rows sum to one.
+        """
+        (p,) = self._snapshot()._log_probabilities(X).gather(lambda log_p: (np.exp(log_p),))
+        return p
+
+    def predict(self, X: Any) -> Array:
+        """Most probable class, the first one of several.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        array of shape (n,), labels
+        """
+        fitted = self._snapshot()
+        (codes,) = fitted._log_probabilities(X).gather(lambda log_p: (log_p.argmax(1),))
+        labels: Array = fitted.classes_[codes]
+        return labels
+
+    def decision_function(self, X: Any) -> Array:
+        """Log odds of the second of two classes, or log probabilities of several.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        array of shape (n,) or (n, C)
+        """
+
+        def decide(log_p: Array) -> tuple[Array]:
+            return (log_p if log_p.shape[1] > 2 else log_p[:, 1] - log_p[:, 0],)
+
+        (decision,) = self._snapshot()._log_probabilities(X).gather(decide)
+        return decision
+
+    def predict_dist(self, X: Any) -> Bernoulli | Categorical:
+        """Predictive distribution over the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        Bernoulli for two classes, Categorical for several, with n rows
+        """
+        fitted = self._snapshot()
+        (p,) = fitted._log_probabilities(X).gather(lambda log_p: (np.exp(log_p),))
+        classes = fitted.classes_
+        return Bernoulli(p[:, 1], classes) if len(classes) == 2 else Categorical(p, classes)
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of the latent functions, before the link.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        mean, variance : arrays of shape (n,), or (n, C) if there is a function for each class
+            Without a unit. Of a deep model they are those of a mixture over its nodes.
+        """
+        fitted = self._snapshot()
+        chunks = arrays(fitted.model_, fitted._inputs(X), fitted.model_.latent_moments())
+        mean, variance = chunks.gather(lambda moments: (moments[0], moments[1]))
+        return (mean, variance) if fitted._output_shape else (mean[:, 0], variance[:, 0])
+
+    # --------------------------------------------------- fitted attributes
+
+    lengthscales_ = property(_attributes.lengthscales)
+    inducing_points_ = property(_attributes.inducing_points)
+    stack_ = property(_attributes.stack)
+
+    # ------------------------------------------------------------- helpers
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if isinstance(self.class_weight, dict):
+            check_class_weight(self.class_weight)
+
+    def _log_probabilities(self, X: Any) -> Chunks[Array]:
+        """Log probabilities (B, C) of the classes for chunks of rows."""
+        return arrays(self.model_, self._inputs(X), self.model_.log_probabilities())
+
+    def _rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        classes: Array | None = None,
+        *,
+        reset: bool,
+    ) -> Rows:
+        """Validated rows; `classes` are those of a stream, of which a chunk need not have all."""
+        rows = check_labels(self, X, y, sample_weight, reset=reset)
+        if reset:
+            self._set_classes(np.unique(rows.y) if classes is None else classes, rows)
+        elif classes is not None and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"classes={classes.tolist()} are not those of the first call, "
+                f"{self.classes_.tolist()}"
+            )
+        return self._coded(rows, "y")
+
+    def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
+        rows = check_labels(self, X, y, sample_weight, reset=False, suffix="_val")
+        return self._coded(rows, "y_val")
+
+    def _condensed(self, rows: Rows) -> Rows:
+        """In a table of one batch equal rows are one, of the sum of their weights.
+
+        The draws of a step are those of a row: so a repeated row is what a row of weight two is,
+        and the order of the rows does not matter.
+        """
+        return rows.merged() if len(rows.X) <= self.batch_size else rows
+
+    def _set_classes(self, classes: Array, rows: Rows) -> None:
+        """Remember the classes and their weights."""
+        if len(classes) < 2:
+            raise ValueError(
+                f"y has {len(classes)} class, {classes.tolist()}, and a classifier needs at least "
+                "two classes: pass rows of another class, of weights above zero"
+            )
+        self.classes_ = classes
+        self.class_weight_ = compute_class_weight(
+            self.class_weight, classes=classes, y=rows.y, sample_weight=rows.weight
+        )
+
+    def _coded(self, rows: Rows, name: str) -> Rows:
+        """Rows with the numbers of their classes, and weights that are those of the classes too."""
+        known = np.isin(rows.y, self.classes_)
+        if not known.all():
+            unknown = np.unique(rows.y[~known]).tolist()
+            raise ValueError(
+                f"{name} contains labels {unknown[:5]} that are not among the model's classes, "
+                f"{self.classes_.tolist()[:10]}"
+            )
+        codes = np.searchsorted(self.classes_, rows.y)
+        weight = rows.weight
+        if self.class_weight is not None:
+            weight = self.class_weight_[codes] * (1.0 if weight is None else weight)
+        return rows._replace(y=codes.astype(np.float64), weight=weight)
+
+    def _targets(self) -> Targets:
+        return Targets((self.normalize_X, False), ("y", "normalize_y"), self._members)
+
+    def _members(self, Y: Array) -> BoolArray:
+        """For numbers of classes (n, 1) whether each row is of each class, (n, C)."""
+        return np.asarray(np.arange(len(self.classes_)) == Y)
+
+    def _remembered(self) -> dict[str, Any]:
+        """What a fit remembers: latent functions at a row are one, or one for each class."""
+        n_latents = pick(Classes, self).n_latents(len(self.classes_))
+        return {"_output_shape": () if n_latents == 1 else (n_latents,)}

@@ -1,0 +1,378 @@
+"""The shell of every estimator that torch trains: parameters, training, fitted attributes."""
+
+import copy
+import math
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Real
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skgp.core.gradients import recorded_gradients
+from skgp.core.processes import guard_against_fork
+from skgp.core.training import History
+from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
+from skgp.fitting.affordable import check_affordable, named_allocations
+from skgp.fitting.arguments import check_no_booleans, reading, unmasked
+from skgp.fitting.fit import (
+    Stream,
+    Targets,
+    check_device,
+    first_models,
+    fit_chunk,
+    fit_table,
+    make_table,
+    next_model,
+    scalar_like,
+    scaled_table,
+    without_outliers,
+)
+from skgp.fitting.model import Model
+from skgp.fitting.outliers import find_outliers
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.rows import Rows
+from skgp.fitting.stream import Opening
+from skgp.fitting.table import Array, Table
+
+_REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
+    "keep {} on": ("normalize_X", "normalize_y"),
+    "lower {}": ("step_size", "learning_rate_init"),
+    "raise {}": ("jitter", "noise_floor"),
+}
+
+
+class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
+    """Abstract base: a family says what it is by a recipe."""
+
+    # Parameters that every family stores in its constructor.
+    device: str
+    memory: Any
+    random_state: Any
+    verbose: int
+
+    model_: Model
+    n_samples_seen_: float
+    _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
+    _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
+    _opening: Opening | None  # of a stream that has not settled
+    _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
+    _is_clone: bool = False
+
+    _doc_link_module = "skgp"
+
+    # Parameters that a model which goes on reads anew.
+    _changeable: ClassVar[frozenset[str]] = frozenset(
+        {
+            "batch_size",
+            "beta_reg",
+            "device",
+            "dtype",
+            "early_stopping",
+            "gamma",
+            "learning_rate_init",
+            "max_iter",
+            "memory",
+            "n_iter_no_change",
+            "objective",
+            "random_state",
+            "tol",
+            "validation_fraction",
+            "verbose",
+            "warm_start",
+            "weight_decay",
+        }
+    )
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+
+    @abstractmethod
+    def _recipe(self) -> Recipe:
+        """What this family is, from its parameters.
+
+        Raises
+        ------
+        ValueError
+            For a combination of parameters that it cannot be.
+        """
+
+    # ------------------------------------------------------------------ fit
+
+    @contextmanager
+    def _becoming(self) -> Iterator[tuple[Self, list[Warning]]]:
+        """A copy to fit, which takes the place of the estimator in one step at the end.
+
+        So a fit that fails leaves everything as it was, and no thread that predicts in the
+        meantime sees half of two fits. The warnings in the list are given when the model is safe,
+        for a filter may turn them into errors.
+        """
+        guard_against_fork()
+        working = copy.copy(self)
+        report: list[Warning] = []
+        with recorded_gradients(), named_allocations(self.get_params(deep=False)):
+            yield working, report
+        self.__dict__ = working.__dict__
+        for warning in report:
+            warnings.warn(warning, stacklevel=4)
+        if self._is_clone and any(isinstance(w, InterruptedFitWarning) for w in report):
+            # Who made the copy, such as a search over parameters, would take it for complete.
+            raise KeyboardInterrupt
+
+    def _split_off(
+        self,
+        rows: Rows,
+        held_out: tuple[Any, Any, Any],
+        rng: np.random.RandomState,
+        *,
+        read: Callable[..., Rows],
+        split: Callable[[Rows, float, np.random.RandomState], tuple[Rows, Rows]],
+    ) -> tuple[Rows, Rows | None]:
+        """Training rows, and validation rows: those of the user, or a part of the former.
+
+        `held_out` are the arguments X_val, y_val and sample_weight_val, which `read` validates.
+        """
+        X_val, y_val, weight_val = held_out
+        if (X_val is None) != (y_val is None):
+            raise ValueError("X_val and y_val must be given together")
+        if X_val is None and weight_val is not None:
+            raise ValueError("sample_weight_val is given without X_val and y_val")
+        if X_val is not None:
+            return rows, read(X_val, y_val, weight_val, rows)
+        params = self.get_params(deep=False)
+        if params["early_stopping"]:
+            return split(rows, params["validation_fraction"], rng)
+        return rows, None
+
+    @with_callbacks
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        rows: Rows,
+        held_out: Rows | None,
+        rng: np.random.RandomState,
+        targets: Targets,
+        attributes: dict[str, Any],
+    ) -> list[Warning]:
+        """Train on validated rows.
+
+        X and y, as they came, are for callbacks; `attributes` are what a fit remembers of the
+        targets. Returns warnings.
+        """
+        recipe, running = self._recipe(), pick(Running, self)
+        like = scalar_like(recipe, running, len(rows.X))
+        if self._continues():
+            self._check_unchanged("warm_start=True")
+            table = scaled_table(rows, (self.model_.x_scale, self.model_.y_scale), like)
+            models = [next_model(recipe, self.model_, table)]
+        else:
+            table = make_table(rows, targets, running, like)
+            models = first_models(recipe, table, targets, running, rng)
+        plan = recipe.plan(len(table))
+        root = self._init_callback_context(max_subtasks=plan.max_iter)
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        scales = table.x_scale, table.y_scale
+
+        def on_epoch(model: Model, history: History) -> bool:
+            self._report(history, plan.max_iter)
+            epoch = root.subcontext(task_name="epoch")
+            epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            return bool(
+                epoch.call_on_fit_task_end(
+                    estimator=self,
+                    X=X,
+                    y=y,
+                    reconstruction_attributes=lambda: (
+                        self._fitted_attributes(recipe, model, history, table) | attributes
+                    ),
+                )
+            )
+
+        with self._remedies():
+            model, history = fit_table(
+                recipe,
+                models,
+                table,
+                plan,
+                rng,
+                held_out=None if held_out is None else scaled_table(held_out, scales, like),
+                on_epoch=on_epoch,
+            )
+        report: list[Warning] = []
+        if history.interrupted:
+            report.append(
+                InterruptedFitWarning(
+                    f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
+                    "epochs; the estimator holds the state of the last completed one"
+                )
+            )
+        self._set(self._fitted_attributes(recipe, model, history, table) | attributes)
+        self.n_samples_seen_ = table.n_data
+        root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
+        return report
+
+    def _check_chunk(self, n_total: float | None) -> None:
+        """Refuse parameters with which there is no training on chunks of a stream."""
+        self._validate_params()
+        reason = self._recipe().no_stream
+        if reason is not None:
+            raise ValueError(reason)
+        if n_total is not None:
+            check_scalar(n_total, "n_total", Real, min_val=0, include_boundaries="neither")
+            if not math.isfinite(n_total):
+                raise ValueError(f"n_total must be finite, got {n_total}")
+        if self._is_fitted():
+            self._check_unchanged("partial_fit")
+
+    def _train_chunk(
+        self,
+        rows: Rows,
+        n_total: float | None,
+        targets: Targets,
+        attributes: dict[str, Any],
+        condensed: Callable[[Rows], Rows] | None = None,
+    ) -> list[Warning]:
+        """Train one epoch on validated rows; `condensed` makes rows of them that count the same."""
+        recipe, running = self._recipe(), pick(Running, self)
+        rng = check_random_state(self.random_state)
+        stream = None
+        if self._is_fitted():
+            state = self.n_samples_seen_, self._optimizer_state, self._opening
+            stream = Stream(self.model_, *state)
+        rows, report = without_outliers(rows, stream)
+        with self._remedies():
+            chunk = fit_chunk(
+                recipe,
+                rows if condensed is None else condensed(rows),
+                targets,
+                running,
+                rng,
+                stream=stream,
+                n_total=n_total,
+                n_inducing=self.get_params(deep=False).get("n_inducing", 0),
+            )
+        history = History([*getattr(self, "loss_curve_", []), chunk.loss])
+        model, seen, optimizer_state, opening = chunk.stream
+        self._set(self._fitted_attributes(recipe, model, history, chunk.table) | attributes)
+        self.n_samples_seen_ = seen
+        self._optimizer_state, self._opening = optimizer_state, opening
+        return report
+
+    # ------------------------------------------------------------- helpers
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        parameters = self.get_params(deep=False)
+        check_no_booleans(type(self).__name__, parameters, self._parameter_constraints)
+        check_affordable(parameters, check_device(self.device))
+        self._recipe()  # for its errors
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        clone._is_clone = True
+        return clone
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._is_fitted()
+
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _continues(self) -> bool:
+        return bool(getattr(self, "warm_start", False)) and self._is_fitted()
+
+    def _outliers_to_check(self, rows: Rows) -> list[Warning]:
+        """At most one warning of rows far outside of those that a warm start has seen."""
+        if not self._continues():
+            return []
+        return find_outliers(rows, self.model_.x_scale, self.model_.y_scale).warning("check them")
+
+    @contextmanager
+    def _remedies(self) -> Iterator[None]:
+        """Tell a user whose fit diverges which of this estimator's parameters may help."""
+        try:
+            yield
+        except NonFiniteLossError as error:
+            known = self.get_params(deep=False)
+            present = {do: [n for n in names if n in known] for do, names in _REMEDIES.items()}
+            advice = [do.format(" and ".join(names)) for do, names in present.items() if names]
+            raise NonFiniteLossError(f"{error}; {', '.join(advice)}") from error
+
+    def _fixed_parameters(self) -> dict[str, Any]:
+        """Parameters that a model which goes on cannot change."""
+        params = self.get_params(deep=False)
+        return {name: params[name] for name in params if name not in self._changeable}
+
+    def _check_unchanged(self, what: str) -> None:
+        """Refuse to go on with a model that was built with other parameters."""
+        now = self._fixed_parameters()
+        changed = [name for name, value in self._built_with.items() if not _same(value, now[name])]
+        if changed:
+            raise ValueError(
+                f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
+                "set back what it was fitted with, or fit a new estimator"
+            )
+
+    def _report(self, history: History, max_iter: int) -> None:
+        if not self.verbose:
+            return
+        line = f"epoch {len(history.loss_curve)}/{max_iter}  loss {history.loss_curve[-1]:.4f}"
+        if history.validation_scores:
+            line += f"  validation log density {history.validation_scores[-1]:.4f}"
+        sys.stdout.write(line + "\n")
+
+    def _fitted_attributes(
+        self, recipe: Recipe, model: Model, history: History, table: Table
+    ) -> dict[str, Any]:
+        """Everything that prediction needs, apart from the model in training; float64."""
+        fitted = recipe.conditioned(copy.deepcopy(model).double().eval(), table)
+        scores = history.validation_scores
+        return {
+            "model_": fitted,
+            "n_iter_": len(history.loss_curve),
+            "loss_curve_": list(history.loss_curve),
+            "validation_scores_": list(scores) if scores else None,
+            "best_validation_score_": max(scores) if scores else None,
+            "_optimizer_state": None,
+            "_opening": None,
+            "_built_with": self._fixed_parameters(),
+        }
+
+    def _set(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+    # ------------------------------------------------------------- predict
+
+    def _snapshot(self) -> Self:
+        """The estimator as it is now: what a prediction reads from its first line to its last.
+
+        A fit that ends meanwhile, in another thread, gives new attributes to the estimator and
+        leaves this shallow copy of it alone.
+        """
+        guard_against_fork()
+        fitted = copy.copy(self)
+        check_is_fitted(fitted)
+        return fitted
+
+    def _inputs(self, X: Any) -> Array:
+        """Validated inputs of a prediction."""
+        X = unmasked(X, "X")
+        with reading("X"):
+            return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal; modules and functions only if identical."""
+    sequences = list, tuple, np.ndarray
+    if isinstance(a, sequences) and isinstance(b, sequences):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return a is b or bool(a == b)

@@ -1,0 +1,305 @@
+"""Regressors: targets that are scaled and may be missing, and predictive distributions."""
+
+from typing import Any, Self
+
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from skgp.distributions import NormalMixture
+from skgp.estimators import _attributes
+from skgp.estimators._estimator import Estimator
+from skgp.fitting.chunks import Chunks
+from skgp.fitting.fit import Targets, observed
+from skgp.fitting.predict import normal_mixtures
+from skgp.fitting.rows import Rows, check_observed, check_rows, check_same_outputs, split_rows
+from skgp.fitting.table import Array
+
+
+def _takes_streams(estimator: Any) -> bool:
+    """Whether training is by minibatches."""
+    return hasattr(estimator, "batch_size")
+
+
+class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
+    """Abstract base of the regressors that torch trains.
+
+    Means, quantiles and intervals are those of `predict_dist`, bit for bit, but are taken from one
+    chunk of rows after another, so that the distributions of all rows never exist at once.
+    """
+
+    # Parameters that every family stores in its constructor.
+    normalize_X: bool
+    normalize_y: bool
+
+    # ------------------------------------------------------------------ fit
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            Inputs; finite numbers.
+        y : array-like of shape (n,) or (n, P)
+            Targets, in any units. NaN in an (n, P) array marks a missing entry, which is skipped.
+        sample_weight : array-like of shape (n,), optional
+            Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
+            between 1e-15 and 1e15.
+        X_val, y_val, sample_weight_val : array-like, optional
+            Held-out rows: their mean log density is recorded after each epoch and, with
+            `early_stopping`, decides when to stop. Without them `early_stopping` holds out
+            `validation_fraction` of the rows. A row counts as -20 nats per output in standardised
+            units at least, so that one wrong target cannot decide.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument has a wrong shape, type or value; the message names it.
+        NonFiniteLossError
+            If training diverges and does not recover.
+        """
+        with self._becoming() as (working, report):
+            working._validate_params()
+            rows = working._rows(X, y, sample_weight, reset=not working._continues())
+            check_observed(rows.y)
+            report += working._outliers_to_check(rows)
+            rng = check_random_state(working.random_state)
+            given = X_val, y_val, sample_weight_val
+            rows, held_out = working._split_off(
+                rows, given, rng, read=working._rows_to_validate, split=split_rows
+            )
+            kind = working._targets(), _remembered(rows.y)
+            report += working._train(X, y, rows, held_out, rng, *kind)
+        return self
+
+    @available_if(_takes_streams)
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, n_total: float | None = None
+    ) -> Self:
+        """Train one epoch on a chunk of rows, going on from the calls before.
+
+        The scales and the initial inducing inputs come from the first rows: while there are few,
+        the model starts anew whenever their number has doubled. Rows that lie far outside of these
+        are left out, with a warning. The learning rate stays at `learning_rate_init`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        y : array-like of shape (n,) or (n, P)
+        sample_weight : array-like of shape (n,), optional
+        n_total : float, optional
+            Rows (or sum of weights) of the whole stream, by which the divergence is divided, if the
+            objective has one; the rows seen so far if None.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `early_stopping` is set, if a parameter has changed that the model was built with,
+            or as in `fit`.
+
+        Warns
+        -----
+        OutlierWarning
+            Naming the rows that are left out.
+        """
+        with self._becoming() as (working, report):
+            working._check_chunk(n_total)
+            rows = working._rows(X, y, sample_weight, reset=not working._is_fitted())
+            kind = working._targets(), _remembered(rows.y)
+            report += working._train_chunk(rows, n_total, *kind)
+        return self
+
+    # -------------------------------------------------------------- predict
+
+    def predict_dist(self, X: Any) -> NormalMixture:
+        """Predictive distribution of y, in its units, noise included.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        NormalMixture with n rows
+        """
+        chunks = self._predictive(X)
+        return NormalMixture.gather(chunks.parts, chunks.n_rows)
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Mean of the predictive distribution, on request with its deviation or covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        return_std : bool
+            Also return the standard deviation of y, noise included.
+        return_cov : bool
+            Also return the covariance over the outputs of each row, noise included.
+
+        Returns
+        -------
+        mean : array of shape (n,) or (n, P)
+            In the units of y.
+        std : array of the same shape
+            Only if `return_std`.
+        cov : array of shape (n, P, P)
+            Only if `return_cov`; P = 1 for a one-dimensional y.
+
+        Raises
+        ------
+        RuntimeError
+            If both are asked for.
+        """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        chunks = self._predictive(X)
+        if return_std:
+            mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
+            return mean, std
+        if return_cov:
+            mean, cov = chunks.gather(lambda dist: (dist.mean(), dist.cov()))
+            return mean, cov
+        (mean,) = chunks.gather(lambda dist: (dist.mean(),))
+        return mean
+
+    def predict_proba(self, X: Any) -> NormalMixture:
+        """The distribution of `predict_dist`, under the name that Pipeline forwards.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        NormalMixture with n rows
+        """
+        return self.predict_dist(X)
+
+    def predict_quantiles(self, X: Any, q: Any) -> Array:
+        """Quantiles of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        q : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        array of shape (n,) or (n, P), with a last axis k if q is an array
+        """
+        (quantiles,) = self._predictive(X).gather(lambda dist: (dist.ppf(q),))
+        return quantiles
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Central interval that holds y with the probability `coverage`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        coverage : float in (0, 1)
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n,) or (n, P)
+        """
+        chunks = self._predictive(X)
+        lower, upper = chunks.gather(lambda dist: dist.interval(coverage))
+        return lower, upper
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draws of y: joint over the outputs of a row, independent between rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        array of shape (n, n_samples) or (n, P, n_samples)
+        """
+        return self.predict_dist(X).rvs(n_samples, random_state=random_state)
+
+    # --------------------------------------------------- fitted attributes
+
+    noise_variance_ = property(_attributes.noise_variance)
+
+    # ------------------------------------------------------------- helpers
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+        """Validated rows; if not `reset`, those that the fitted model can go on with."""
+        rows = check_rows(self, X, y, sample_weight, reset=reset)
+        if not reset:
+            check_same_outputs("y", rows.y, self._output_shape)
+        return rows
+
+    def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
+        rows = check_rows(self, X, y, sample_weight, reset=False, suffix="_val")
+        check_same_outputs("y_val", rows.y, training.y.shape[1:])
+        return rows
+
+    def _targets(self) -> Targets:
+        return Targets((self.normalize_X, self.normalize_y), ("y", "normalize_y"), observed)
+
+    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+        """Predictive distributions of y of chunks of rows, in its units, noise included."""
+        fitted = self._snapshot()
+        model = fitted.model_
+        return normal_mixtures(model, fitted._inputs(X), model.predictor(), fitted._output_shape)
+
+
+class GPRegressor(Regressor):
+    """Abstract base of the regressors whose model is a stack of GP layers."""
+
+    def predict_latent(self, X: Any) -> NormalMixture:
+        """Distribution of the noiseless function f, in the units of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        NormalMixture with n rows
+        """
+        fitted = self._snapshot()
+        model, shape = fitted.model_, fitted._output_shape
+        chunks = normal_mixtures(model, fitted._inputs(X), model.noiseless_predictor(), shape)
+        return NormalMixture.gather(chunks.parts, chunks.n_rows)
+
+    lengthscales_ = property(_attributes.lengthscales)
+    inducing_points_ = property(_attributes.inducing_points)
+    stack_ = property(_attributes.stack)
+
+
+def _remembered(y: Array) -> dict[str, Any]:
+    """What a fit remembers of its targets (n,) or (n, P)."""
+    return {"n_outputs_": 1 if y.ndim == 1 else y.shape[1], "_output_shape": y.shape[1:]}

@@ -1,0 +1,1 @@
+"""From rows to a trained model; no family of estimators is known here."""

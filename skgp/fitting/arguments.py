@@ -1,0 +1,144 @@
+"""Checks of single arguments and parameters, beyond scikit-learn's own."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, Final
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, InvalidParameterError
+
+LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Name the argument of which NumPy, torch or a library of tables cannot make numbers.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In the place of errors of other types; those that scikit-learn raises pass.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        if type(error) in (ValueError, TypeError):
+            raise
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} cannot be read as an array of numbers: {error}") from error
+
+
+def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
+    """The values of a masked array without their mask, which NumPy drops silently; others as given.
+
+    Parameters
+    ----------
+    values : object
+    name : str
+        Of the argument.
+    fill : bool, default=False
+        Whether entries of a matrix may be missing: masked ones become NaN.
+
+    Raises
+    ------
+    ValueError
+        If an entry is masked that may not be missing.
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    if fill and values.ndim == 2:
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    raise ValueError(
+        f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
+        "be missing here: fill them or drop their rows"
+    )
+
+
+def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
+    """Refuse weights of classes that no row can have.
+
+    Parameters
+    ----------
+    class_weight : mapping
+        From labels to weights.
+
+    Raises
+    ------
+    ValueError
+        Naming the class.
+    """
+    for label, weight in class_weight.items():
+        number: Any = weight if isinstance(weight, Real) else math.nan
+        if not LEAST_WEIGHT <= number <= 1 / LEAST_WEIGHT:
+            raise ValueError(
+                f"class_weight of class {label!r} must be a positive number between "
+                f"{LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}, got {weight!r}: to do without a "
+                "class, drop its rows"
+            )
+
+
+def check_no_booleans(
+    estimator: str, parameters: Mapping[str, Any], constraints: Mapping[str, list[Any]]
+) -> None:
+    """Refuse True and False where a number is meant, of which Python takes them to be.
+
+    Parameters
+    ----------
+    estimator : str
+        Name of the class.
+    parameters : mapping
+        From names of constructor parameters to their values.
+    constraints : mapping
+        From names to what scikit-learn says of them.
+
+    Raises
+    ------
+    InvalidParameterError
+        A ValueError and a TypeError that names the parameter.
+    """
+    for name, value in parameters.items():
+        numeric = any(isinstance(kind, Interval) for kind in constraints[name])
+        if isinstance(value, bool) and numeric and "boolean" not in constraints[name]:
+            raise InvalidParameterError(
+                f"The {name!r} parameter of {estimator} must be a number. Got {value!r} instead."
+            )
+
+
+def check_sizes(name: str, sizes: Any) -> list[int]:
+    """Widths of the layers of a network as a list of positive integers.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    sizes : array-like
+
+    Returns
+    -------
+    list of int
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter.
+    """
+    sizes = list(sizes)
+    if not sizes or not all(_is_size(s) for s in sizes):
+        raise ValueError(
+            f"{name} as a list must hold the widths of the layers, at least one and all positive "
+            f"integers, got {sizes}"
+        )
+    return [int(s) for s in sizes]
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0

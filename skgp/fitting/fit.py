@@ -1,0 +1,286 @@
+"""From validated rows to a trained model: tables, first models, training."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from skgp.core.inducing import kmeans_inducing_points
+from skgp.core.optimizers import Clipped
+from skgp.core.subsample import BoolArray, subsample
+from skgp.core.training import Candidate, History, Plan, Trainer, constant, train
+from skgp.fitting.cache import Cached
+from skgp.fitting.model import Model
+from skgp.fitting.outliers import find_outliers
+from skgp.fitting.predict import rows_per_chunk
+from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.rows import Rows
+from skgp.fitting.setup import Centres, Setup
+from skgp.fitting.stream import ENOUGH, Opening
+from skgp.fitting.table import Array, Scale, Table, check_scale, make_scale, scale_inputs
+
+Scales = tuple[Scale, Scale]
+
+_SETUP_ROWS: Final = 20_000  # rows that initial values are computed from
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the targets of an estimator are.
+
+    Attributes
+    ----------
+    scales : (bool, bool)
+        Whether inputs and targets are standardised.
+    names : (str, str)
+        The argument that holds the targets, and the parameter that says whether they are scaled.
+    groups : callable array (n, P) -> bool array (n, G)
+        Groups of rows that a choice of rows must not miss.
+    """
+
+    scales: tuple[bool, bool]
+    names: tuple[str, str]
+    groups: Callable[[Array], BoolArray]
+
+
+def observed(Y: Array) -> BoolArray:
+    """For targets (n, P) the rows that have observed each output."""
+    return ~np.isnan(Y)
+
+
+def scalar_like(recipe: Recipe, running: Running, n: int) -> Tensor:
+    """A scalar of the dtype and on the device that training on n rows uses."""
+    dtype = recipe.dtype(n) if running.dtype == "auto" else running.dtype
+    return torch.zeros((), dtype=getattr(torch, dtype), device=check_device(running.device))
+
+
+def check_device(name: str) -> torch.device:
+    """The device of this name, refused if it is not available."""
+    try:
+        like = torch.zeros((), dtype=torch.float32, device=name)
+        like.item()  # there are devices without numbers
+        return like.device
+    except (RuntimeError, AssertionError, ImportError, TypeError) as error:
+        raise ValueError(f"device={name!r} is not available here: {error}") from error
+
+
+def make_table(rows: Rows, targets: Targets, running: Running, like: Tensor) -> Table:
+    """A table with scales of its own."""
+    X, y, weight, _ = rows
+    Y = y.reshape(len(y), -1)
+    scale = Cached(make_scale, running.memory, Scale)
+    scales = scale(X, weight, targets.scales[0]), scale(Y, weight, targets.scales[1])
+    check_scale(Y, scales[1], *targets.names)
+    return Table(X, Y, weight, *scales, like)
+
+
+def scaled_table(rows: Rows, scales: Scales, like: Tensor) -> Table:
+    """A table with given scales."""
+    X, y, weight, _ = rows
+    return Table(X, y.reshape(len(y), -1), weight, *scales, like)
+
+
+def first_models(
+    recipe: Recipe, table: Table, targets: Targets, running: Running, rng: np.random.RandomState
+) -> list[Model]:
+    """One initial model per restart."""
+    seeds = [draw_seed(rng) for _ in range(running.n_restarts)]
+    weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
+    groups, keys = targets.groups(table.Y), table.keys
+    rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, seeds[0])
+    x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
+    Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
+    weights = torch.from_numpy(weight)
+    parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
+    # Scales have told, if the cache cannot be used.
+    kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
+    centres = Centres(kmeans, seeds[0])
+    models = [
+        recipe.build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
+    ]
+    for model in models:
+        model.x_scale, model.y_scale = table.x_scale, table.y_scale
+    models = [model.to(table.like) for model in models]
+    if recipe.with_rows is not None:
+        models = [recipe.with_rows(model, table, draw_seed(rng)) for model in models]
+    return models
+
+
+def next_model(recipe: Recipe, fitted: Model, table: Table) -> Model:
+    """A copy of a fitted model, to go on with these rows."""
+    model = copy.deepcopy(fitted).to(table.like).train()
+    recipe.goes_on(model, table)
+    return model
+
+
+def fit_table(
+    recipe: Recipe,
+    models: list[Model],
+    table: Table,
+    plan: Plan,
+    rng: np.random.RandomState,
+    *,
+    held_out: Table | None,
+    on_epoch: Callable[[Model, History], bool],
+) -> tuple[Model, History]:
+    """Train the best of some initial models on a table.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    models : list of Model
+    table : Table
+    plan : Plan
+    rng : RandomState
+        Seeds the order of rows.
+    held_out : Table or None
+        Rows for a validation score after each epoch.
+    on_epoch : callable (Model, History) -> bool
+        Whether to stop.
+    """
+
+    def validate(model: Model) -> float:
+        assert held_out is not None
+        model.eval()  # batch norms by their running statistics
+        size = rows_per_chunk(model.log_weights)
+        score = recipe.conditioned(model, table).mean_log_density(held_out, size)
+        model.train()
+        return score
+
+    return train(
+        [_candidate(recipe, model, table.n_data) for model in models],
+        table,
+        plan,
+        torch.Generator().manual_seed(draw_seed(rng)),
+        validate=None if held_out is None else validate,
+        on_epoch=on_epoch,
+    )
+
+
+class Stream(NamedTuple):
+    """What partial_fit goes on from.
+
+    Attributes
+    ----------
+    model : Model
+    n_seen : float
+        Rows trained on, or the sum of their weights.
+    optimizer_state : dict or None
+    opening : Opening or None
+        Of a stream that has not settled.
+    """
+
+    model: Model
+    n_seen: float
+    optimizer_state: dict[str, Any] | None
+    opening: Opening | None
+
+
+class Chunk(NamedTuple):
+    """A stream after a chunk.
+
+    Attributes
+    ----------
+    stream : Stream
+        With the model in training.
+    table : Table
+        Of the chunk's rows.
+    y : array
+        Their targets.
+    loss : float
+    """
+
+    stream: Stream
+    table: Table
+    y: Array
+    loss: float
+
+
+def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warning]]:
+    """The rows that a stream takes, and at most one warning that names the others."""
+    if stream is None or (stream.opening is not None and not stream.opening.has_scales):
+        return rows, []
+    outliers = find_outliers(rows, stream.model.x_scale, stream.model.y_scale)
+    if len(outliers.rows) and not outliers.are_most:
+        rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
+    return rows, outliers.warning("the step leaves them out")
+
+
+def fit_chunk(
+    recipe: Recipe,
+    rows: Rows,
+    targets: Targets,
+    running: Running,
+    rng: np.random.RandomState,
+    *,
+    stream: Stream | None,
+    n_total: float | None,
+    n_inducing: int,
+) -> Chunk:
+    """Train one epoch on a chunk, with gradients that are clipped to what is usual in the stream.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    rows : Rows
+    targets : Targets
+    running : Running
+    rng : RandomState
+    stream : Stream or None
+        None begins one.
+    n_total : float or None
+        Rows of the whole stream; those seen so far if None.
+    n_inducing : int
+        Inducing inputs, which take as many rows to start from.
+    """
+    if stream is None:
+        opening: Opening | None = Opening.of(rows)
+    else:
+        opening = None if stream.opening is None else stream.opening.extended(rows)
+    if opening is not None and opening.is_due:
+        start = make_table(
+            opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
+        )
+        table = scaled_table(rows, (start.x_scale, start.y_scale), start.like)
+        model, state = first_models(recipe, start, targets, running, rng)[0], None
+        opening = opening.started()
+    else:
+        assert stream is not None  # a stream that begins is due
+        like = scalar_like(recipe, running, len(rows.X))
+        table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
+        model, state = next_model(recipe, stream.model, table), stream.optimizer_state
+    seen = (0.0 if stream is None else stream.n_seen) + table.n_data
+    candidate = _candidate(recipe, model, seen if n_total is None else n_total)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    plan = recipe.plan(len(table))
+    trainer = Trainer(
+        candidate._replace(optimizer=Clipped(trained, candidate.optimizer)),
+        table,
+        dataclasses.replace(plan, max_iter=1, schedule=constant, ceiling=math.inf),
+        torch.Generator().manual_seed(draw_seed(rng)),
+    )
+    if state is not None:
+        trainer.optimizer.load_state_dict(copy.deepcopy(state))
+    loss = trainer.epoch()
+    enough = max(ENOUGH, n_inducing)
+    if opening is not None:
+        opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
+    after = Stream(model, seen, trainer.optimizer.state_dict(), opening)
+    return Chunk(after, table, rows.y, loss)
+
+
+def draw_seed(rng: np.random.RandomState) -> int:
+    """A seed for a generator of another kind."""
+    return int(rng.randint(np.iinfo(np.int32).max))
+
+
+def _candidate(recipe: Recipe, model: Model, n_data: float) -> Candidate[Model]:
+    loss = partial(recipe.loss, model, n_data=n_data)
+    return Candidate(model, loss, recipe.optimizer(model, n_data))

@@ -1,0 +1,164 @@
+"""What a fit leaves behind: a torch module with the scales that lead to the user's units."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.latent_inputs import LatentInputs
+from skgp.core.layers import Latent
+from skgp.core.likelihoods import Predictive
+from skgp.core.nodes import NodeRule, Trivial
+from skgp.core.objectives import PREDICTIVE, Batch
+from skgp.core.stack import Stack
+from skgp.fitting.table import Scale, Table
+
+Predictor = Callable[[Tensor], Predictive]
+
+# Log density of an output in validation scores, in its standardised units: that of a normal
+# distribution six standard deviations from its mean. Else a single wrong target would decide.
+_LEAST_LOG_DENSITY = -20.0
+
+
+class Source(nn.Module, ABC):
+    """Abstract base: where the latent functions of a prediction come from."""
+
+    @abstractmethod
+    def log_weights(self, nodes: NodeRule) -> Tensor:
+        """Log-weights (Q,) of the components of a prediction."""
+
+    @abstractmethod
+    def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
+        """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
+
+
+class Layers(Source):
+    """The layers of a stack.
+
+    Parameters
+    ----------
+    stack : Stack
+    """
+
+    def __init__(self, stack: Stack) -> None:
+        super().__init__()
+        self.stack = stack
+
+    def log_weights(self, nodes: NodeRule) -> Tensor:
+        log_omega: Tensor = nodes(1).log_omega
+        return log_omega
+
+    def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
+        factors, fixed = self.stack.factors(), nodes(1)
+        return lambda x: self.stack(x, fixed, factors)
+
+
+class Model(nn.Module):
+    """A source of latent functions, a likelihood, and scales: trained, copied and pickled as one.
+
+    Parameters
+    ----------
+    source : Source
+    likelihood : Likelihood
+    nodes : NodeRule, optional
+        For a source with hidden layers.
+
+    Attributes
+    ----------
+    x_scale, y_scale : Scale
+        Of inputs and targets.
+    inputs : LatentInputs or None
+        Of the training rows, if nobody observed them.
+    """
+
+    x_scale: Scale
+    y_scale: Scale
+
+    def __init__(self, source: Source, likelihood: Any, nodes: NodeRule | None = None) -> None:
+        super().__init__()
+        self.source = source
+        self.likelihood = likelihood
+        self.nodes = Trivial() if nodes is None else nodes
+        self.inputs: LatentInputs | None = None
+
+    @property
+    def stack(self) -> Any:
+        """The layers, of a source that has some."""
+        return self.source.stack
+
+    @property
+    def log_weights(self) -> Tensor:
+        """Log-weights (Q,) of the components of a prediction."""
+        return self.source.log_weights(self.nodes)
+
+    def latents(self) -> Callable[[Tensor], Latent]:
+        """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
+        return self.source.latents(self.nodes)
+
+    # ---------------------------------------------------------- regression
+
+    def predictor(self) -> Predictor:
+        """From scaled inputs (B, D) to the distribution of y; what rows share is computed once."""
+        latents = self.latents()
+        return lambda x: self.likelihood.predictive(latents(x))
+
+    def noiseless_predictor(self) -> Predictor:
+        """As `predictor`, for the noiseless function."""
+        latents = self.latents()
+        return lambda x: self.likelihood.noiseless(latents(x))
+
+    # ------------------------------------------------------ classification
+
+    def log_probabilities(self) -> Callable[[Tensor], Tensor]:
+        """From scaled inputs (B, D) to log probabilities (B, C), mixed over the nodes."""
+        latents, log_weights = self.latents(), self.log_weights
+
+        def of_rows(x: Tensor) -> Tensor:
+            log_p = self.likelihood.log_probabilities(latents(x))
+            # Normalised once more: what is left to do is of the size of rounding.
+            return torch.logsumexp(log_p + log_weights[:, None, None], 0).log_softmax(-1)
+
+        return of_rows
+
+    def latent_moments(self) -> Callable[[Tensor], Tensor]:
+        """From scaled inputs (B, D) to mean and variance of the latent functions, (2, B, W).
+
+        Over the nodes by the laws of total expectation and variance.
+        """
+        latents, weights = self.latents(), self.log_weights.exp()[:, None, None]
+
+        def of_rows(x: Tensor) -> Tensor:
+            latent = latents(x)
+            mean = (weights * latent.f_mean).sum(0)
+            spread = (latent.f_mean - mean).square()
+            return torch.stack([mean, (weights * (latent.f_var + spread)).sum(0)])
+
+        return of_rows
+
+    # ---------------------------------------------------------- validation
+
+    @torch.no_grad()
+    def mean_log_density(self, table: Table, chunk: int) -> float:
+        """Mean predictive log density of the rows of a table, in the user's units.
+
+        That of a row counts as -20 nats for each of its outputs, in standardised units, or more.
+        """
+        latents, log_weights = self.latents(), self.log_weights
+        total = 0.0
+        for rows in torch.split(torch.arange(len(table)), chunk):
+            batch = table.batch(rows)
+            mask = batch.targets.mask
+            n_outputs = batch.targets.y.shape[1] if mask is None else mask.sum(-1)
+            values = self._log_density(batch, latents, log_weights)
+            values = values.clamp(min=_LEAST_LOG_DENSITY * n_outputs)
+            total += float((values if batch.weight is None else values * batch.weight).sum())
+        return total / len(table) - table.mean_log_unit
+
+    def _log_density(
+        self, batch: Batch, latents: Callable[[Tensor], Latent], log_weights: Tensor
+    ) -> Tensor:
+        """Predictive log densities (B,) of a batch, in units of the scaled targets."""
+        terms = PREDICTIVE.term(self.likelihood, latents(batch.x), batch.targets)
+        return PREDICTIVE.reduce(terms, log_weights)

@@ -1,0 +1,18 @@
+"""Groups of constructor parameters as frozen values, apart from the estimator that holds them."""
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+GroupT = TypeVar("GroupT")
+
+
+def pick(group: type[GroupT], estimator: Any) -> GroupT:
+    """A group with the values that an estimator stores under the names of the group's fields.
+
+    Parameters
+    ----------
+    group : type
+        A dataclass.
+    estimator : estimator
+    """
+    return group(**{field.name: getattr(estimator, field.name) for field in fields(group)})  # type: ignore[arg-type]

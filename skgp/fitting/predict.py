@@ -1,0 +1,93 @@
+"""Predictions of a fitted model, chunk by chunk, in the user's units."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from skgp.core.likelihoods import Predictive
+from skgp.core.linalg import covariance_factor
+from skgp.distributions import NormalMixture
+from skgp.fitting.chunks import Chunks
+from skgp.fitting.model import Model, Predictor
+from skgp.fitting.table import scale_inputs
+
+Array = npt.NDArray[Any]
+Part = TypeVar("Part")
+
+_CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
+_CHUNK_CELLS: Final = 2**14  # rows times components: a cell of a deep model takes up to some 5 kB
+
+
+def rows_per_chunk(log_weights: torch.Tensor) -> int:
+    """Rows per prediction step, for the log-weights (Q,) of the components."""
+    return max(1, min(_CHUNK, _CHUNK_CELLS // len(log_weights)))
+
+
+def in_chunks(model: Model, X: Array, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:
+    """What a function of scaled inputs in float64 returns for one chunk of rows after another.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted.
+    X : array of shape (n, D)
+        In the user's units.
+    function : callable Tensor (B, D) -> Part
+    """
+    like = model.log_weights
+    size = rows_per_chunk(like)
+
+    @torch.no_grad()
+    def parts() -> Iterator[Part]:
+        for start in range(0, len(X), size):
+            x = scale_inputs(X[start : start + size], model.x_scale)
+            yield function(torch.from_numpy(x).to(like))
+
+    return Chunks(len(X), parts())
+
+
+def normal_mixtures(
+    model: Model, X: Array, predictor: Predictor, output_shape: tuple[int, ...]
+) -> Chunks[NormalMixture]:
+    """Predictive distributions of chunks of rows, in the units of y.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted, with a Gaussian likelihood.
+    X : array of shape (n, D)
+        In the user's units.
+    predictor : callable
+        Of the model.
+    output_shape : tuple
+        (P,), or () for a one-dimensional y, which has no axis of outputs.
+    """
+    y_scale = model.y_scale
+    select = ... if output_shape else (..., 0)
+    weights = model.log_weights.detach().cpu().numpy()
+
+    def of_chunk(x: torch.Tensor) -> NormalMixture:
+        mean, std, scale_tril = _to_arrays(predictor(x))
+        dist = NormalMixture(weights, mean[select], std[select], scale_tril)
+        return dist.affine(y_scale.offset[select], y_scale.unit[select])
+
+    return in_chunks(model, X, of_chunk)
+
+
+def arrays(
+    model: Model, X: Array, function: Callable[[torch.Tensor], torch.Tensor]
+) -> Chunks[Array]:
+    """What a function of scaled inputs returns for chunks of rows, as arrays."""
+    return in_chunks(model, X, lambda x: np.asarray(function(x).cpu().numpy()))
+
+
+def _to_arrays(predictive: Predictive) -> tuple[Array, Array, Array | None]:
+    """Components of a chunk with rows first: mean and std (B, Q, P), scale_tril (B, Q, P, P)."""
+    scale_tril = None
+    if predictive.cov is not None:
+        scale_tril = covariance_factor(predictive.cov).movedim(0, 1).cpu().numpy()
+    mean, std = predictive.mean.movedim(0, 1), predictive.var.sqrt().movedim(0, 1)
+    return mean.cpu().numpy(), std.cpu().numpy(), scale_tril

@@ -1,0 +1,164 @@
+"""What an estimator is, as data and plain functions: how its model is built and trained."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from torch import Tensor
+
+from skgp.core.objectives import Batch
+from skgp.core.optimizers import Optimizer
+from skgp.core.training import Plan, one_cycle
+from skgp.fitting.model import Model
+from skgp.fitting.setup import Setup
+from skgp.fitting.table import Table
+
+_FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
+
+
+@dataclass(frozen=True)
+class Running:
+    """Parameter group: where a fit runs, and what it may read of others."""
+
+    n_restarts: int
+    memory: Any
+    dtype: Literal["auto", "float32", "float64"]
+    device: str
+    verbose: int
+    random_state: Any
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """Parameter group: how long and how fast to train."""
+
+    max_iter: int | Literal["auto"]
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Parameter group: when to stop early."""
+
+    early_stopping: bool
+    n_iter_no_change: int
+    tol: float
+
+    @property
+    def patience(self) -> int | None:
+        """Epochs without a better validation score after which training stops; None: never."""
+        return self.n_iter_no_change if self.early_stopping else None
+
+
+NEVER: Final = Stopping(early_stopping=False, n_iter_no_change=1, tol=0.0)
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """What max_iter="auto" means: fewer epochs for a long table, more for a short one.
+
+    Attributes
+    ----------
+    usual : int
+        Epochs.
+    least_steps, most_steps : int
+        Steps, between which the epochs are chosen.
+    """
+
+    usual: int = 100
+    least_steps: int = 500
+    most_steps: int = 10_000
+
+    def number(self, n_batches: int) -> int:
+        """Epochs of so many batches each."""
+        most = max(self.most_steps // n_batches, _FEWEST)
+        return max(min(self.usual, most), math.ceil(self.least_steps / n_batches))
+
+
+def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: int) -> Plan:
+    """The plan of one cycle over minibatches of n rows."""
+    max_iter, batch_size = minibatch.max_iter, minibatch.batch_size
+    if max_iter == "auto":
+        max_iter = epochs.number(max(1, round(n / batch_size)))
+    return Plan(
+        max_iter=int(max_iter),
+        batch_size=batch_size,
+        schedule=one_cycle,
+        n_trial_epochs=max(1, math.ceil(0.05 * int(max_iter))),
+        n_iter_no_change=stopping.patience,
+        tol=stopping.tol,
+    )
+
+
+def float64_if_one_batch(batch_size: int, n: int) -> str:
+    """What dtype="auto" means for n rows.
+
+    A table that is trained as a whole costs little, and its fit is then as good as deterministic:
+    rows repeated or weighted, in any order, give the same model.
+    """
+    return "float64" if n <= batch_size else "float32"
+
+
+def always_float64(n: int) -> str:
+    """For a line search, which cannot work with a loss that rounding makes rough."""
+    return "float64"
+
+
+def always_float32(n: int) -> str:
+    """For draws, which keep the fit of a table of one batch from being deterministic anyway."""
+    return "float32"
+
+
+def as_trained(model: Model, table: Table) -> Model:
+    """The model itself: training by minibatches leaves everything in its parameters."""
+    return model
+
+
+def with_any_rows(model: Model, table: Table) -> None:
+    """A fitted model goes on with these rows, as with any."""
+
+
+class Loss(Protocol):
+    """What is minimised, in nats per row."""
+
+    def __call__(self, model: Model, batch: Batch, n_data: float) -> Tensor:
+        """For a batch; n_data is the sum of the weights of all rows."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an estimator is, from its parameters.
+
+    All functions are of modules, perhaps bound to frozen values by `functools.partial`, so that a
+    recipe pickles and prints.
+
+    Attributes
+    ----------
+    build : callable Setup -> Model
+        The model with its initial parameters, in float64.
+    loss : Loss
+    optimizer : callable (Model, n_data) -> Optimizer
+    plan : callable n -> Plan
+        How to train on n rows.
+    dtype : callable n -> str
+        What dtype="auto" means for n rows.
+    conditioned : callable (Model, Table) -> Model
+        The model that predicts, given the training rows.
+    with_rows : callable (Model, Table, seed) -> Model, optional
+        Completes a new model by what each training row has of its own.
+    goes_on : callable (Model, Table) -> None
+        Prepares a fitted model to go on with these rows; a ValueError if it cannot.
+    no_stream : str, optional
+        Why there is no training on chunks of a stream.
+    """
+
+    build: Callable[[Setup], Model]
+    loss: Loss
+    optimizer: Callable[[Model, float], Optimizer]
+    plan: Callable[[int], Plan]
+    dtype: Callable[[int], str]
+    conditioned: Callable[[Model, Table], Model] = as_trained
+    with_rows: Callable[[Model, Table, int], Model] | None = None
+    goes_on: Callable[[Model, Table], None] = with_any_rows
+    no_stream: str | None = None

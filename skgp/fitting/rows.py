@@ -1,0 +1,332 @@
+"""Validated rows: inputs, targets or labels, and weights; splits of them."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    assert_all_finite,
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from skgp.fitting.arguments import LEAST_WEIGHT, reading, unmasked
+
+Array = npt.NDArray[Any]
+
+_LARGEST = 1e150  # of a target: squares are within the range of float64
+
+
+class Rows(NamedTuple):
+    """Validated rows.
+
+    Attributes
+    ----------
+    X : array of shape (n, D), float32 or float64
+    y : array of shape (n,) or (n, P), float64
+        NaN where an entry of a two-dimensional y is missing. Of a classifier, numbers of classes.
+    weight : array of shape (n,), float64, or None
+        Positive.
+    numbers : array of shape (n,), or None
+        Of the rows among those that the user passed; None if these are all.
+    """
+
+    X: Array
+    y: Array
+    weight: Array | None
+    numbers: Array | None = None
+
+    def take(self, index: Array) -> "Rows":
+        """The rows of an index or mask."""
+        weight = None if self.weight is None else self.weight[index]
+        return Rows(self.X[index], self.y[index], weight)
+
+    def merged(self) -> "Rows":
+        """Distinct pairs of X and y in sorted order, with the sums of their weights."""
+        # Entries that miss are equal here, as infinities.
+        pairs = np.column_stack([self.X, np.nan_to_num(self.y, nan=np.inf)])
+        _, first, number, counts = np.unique(
+            pairs, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+        if self.weight is None and len(first) == len(pairs):
+            return self.take(first)
+        weight = counts if self.weight is None else np.bincount(number.ravel(), self.weight)
+        return Rows(self.X[first], self.y[first], weight.astype(np.float64))
+
+
+def check_rows(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+    suffix: str = "",
+) -> Rows:
+    """Validate inputs, targets and weights; rows of weight zero are dropped.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Remembers the number and names of the inputs if `reset`.
+    X : array-like of shape (n, D)
+    y : array-like of shape (n,) or (n, P)
+        NaN only if two-dimensional, and not in every entry.
+    sample_weight : array-like of shape (n,) or None
+    reset : bool
+    suffix : str
+        What follows X, y and sample_weight in the names of the arguments.
+
+    Returns
+    -------
+    Rows
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, its shape or the column at fault.
+    """
+    X = _check_inputs(estimator, X, y, reset, suffix)
+    name = f"y{suffix}"
+    with reading(name):
+        y = check_array(
+            unmasked(y, name, fill=True),
+            dtype=np.float64,
+            ensure_2d=False,
+            ensure_all_finite="allow-nan",
+            input_name=name,
+        )
+    check_consistent_length(X, y)
+    missing = np.isnan(y)
+    if y.ndim == 1 and missing.any():
+        raise ValueError(
+            f"Input {name} contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. "
+            "Only a two-dimensional y may have missing entries."
+        )
+    check_magnitude(y, name)
+    rows = _weighted(X, y, sample_weight, suffix)
+    if np.isnan(rows.y).all():
+        raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
+    return rows
+
+
+def check_labels(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    reset: bool,
+    suffix: str = "",
+) -> Rows:
+    """Validate inputs, labels and weights; rows of weight zero are dropped.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Remembers the number and names of the inputs if `reset`.
+    X : array-like of shape (n, D)
+    y : array-like of shape (n,)
+        Labels of classes, of any type that sorts.
+    sample_weight : array-like of shape (n,) or None
+    reset : bool
+    suffix : str
+        What follows X, y and sample_weight in the names of the arguments.
+
+    Returns
+    -------
+    Rows
+        With labels for y.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument.
+    """
+    X = _check_inputs(estimator, X, y, reset, suffix)
+    with reading(f"y{suffix}"):
+        y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
+    assert_all_finite(y, input_name=f"y{suffix}")
+    check_classification_targets(y)
+    check_consistent_length(X, y)
+    return _weighted(X, y, sample_weight, suffix)
+
+
+def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
+    name = f"X{suffix}"
+    X = unmasked(X, name)
+    dtype = [np.float64, np.float32]
+    with reading(name):
+        checked: Array = check_array(X, dtype=dtype, input_name=name, estimator=estimator)
+        validate_data(estimator, X, y, reset=reset, skip_check_array=True)
+    return checked
+
+
+def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
+    """Rows with validated weights, without those of weight zero."""
+    rows = Rows(X, y, None)
+    if sample_weight is None:
+        return rows
+    sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
+    try:
+        with reading("sample_weight"):
+            weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+    except ValueError as error:
+        message = str(error).replace("sample_weight", f"sample_weight{suffix}")
+        raise ValueError(message) from error
+    positive = weight[weight > 0.0]
+    if positive.size and not LEAST_WEIGHT <= positive.min() <= positive.max() <= 1 / LEAST_WEIGHT:
+        extreme = max(positive.min(), positive.max(), key=lambda w: abs(math.log(w)))
+        raise ValueError(
+            f"sample_weight{suffix} holds {extreme:g}: weights must be zero or between "
+            f"{LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}; divide all of them by their mean"
+        )
+    rows = Rows(X, y, weight)
+    if weight.all():
+        return rows
+    numbers = np.flatnonzero(weight)
+    return rows.take(numbers)._replace(numbers=numbers)
+
+
+def check_magnitude(y: Array, name: str) -> None:
+    """Refuse targets whose squares leave the range of float64.
+
+    Parameters
+    ----------
+    y : array
+        NaN where missing.
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError
+    """
+    largest = max(np.fmax.reduce(y, axis=None), -np.fmin.reduce(y, axis=None))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"{name} holds numbers as large as {largest:g}, and the largest allowed is "
+            f"{_LARGEST:g}: use other units"
+        )
+
+
+def check_observed(y: Array, name: str = "y") -> None:
+    """Refuse targets with a column that misses every entry.
+
+    Parameters
+    ----------
+    y : array of shape (n,) or (n, P)
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError
+        Naming the columns.
+    """
+    empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
+    if empty.size:
+        raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
+
+
+def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
+    """Refuse targets whose outputs are not those that the model has.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    y : array of shape (n,) or (n, P)
+    output_shape : tuple
+        (P,), or () for one-dimensional targets.
+
+    Raises
+    ------
+    ValueError
+    """
+    if y.shape[1:] != output_shape:
+        expected = ", ".join(["n", *map(str, output_shape)])
+        raise ValueError(
+            f"{name} has shape {y.shape}, but the model's outputs need the shape ({expected})"
+        )
+
+
+def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Training and validation rows by one random split.
+
+    Parameters
+    ----------
+    rows : Rows
+    fraction : float in (0, 1)
+        Share of the rows held out.
+    rng : RandomState
+
+    Returns
+    -------
+    training, held_out : Rows
+
+    Raises
+    ------
+    ValueError
+        If either side would be empty.
+    """
+    try:
+        train, held_out = next(ShuffleSplit(1, test_size=fraction, random_state=rng).split(rows.X))
+    except ValueError as error:
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no training or no validation rows of "
+            f"{len(rows.X)}: change it, pass X_val and y_val, or use early_stopping=False"
+        ) from error
+    # An output that is observed on the held-out side only takes one of its rows to the other.
+    observed = ~np.isnan(rows.y).reshape(len(rows.y), -1)
+    needed = ~observed[train].any(axis=0)
+    moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
+    if 0 < len(moved) < len(held_out):
+        train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
+    check_observed(rows.y[train], "y without the validation rows")
+    return rows.take(train), rows.take(held_out)
+
+
+def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Training and validation rows by a random split in which classes keep their shares.
+
+    Parameters
+    ----------
+    rows : Rows
+        With numbers of classes for y. Each class keeps a training row.
+    fraction : float in (0, 1)
+        Share of the rows held out.
+    rng : RandomState
+
+    Returns
+    -------
+    training, held_out : Rows
+
+    Raises
+    ------
+    ValueError
+        If the classes have too few rows for the share.
+    """
+    n = len(rows.X)
+    order = rng.permutation(n)
+    order = order[np.argsort(rows.y[order], kind="stable")]
+    free = order[1:][np.diff(rows.y[order]) == 0.0]  # without the first row of each class
+    n_held_out = math.ceil(fraction * n)
+    if n_held_out > len(free):
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no training row for some class of {n} rows: "
+            "lower it, pass X_val and y_val, or use early_stopping=False"
+        )
+    # Equal steps through rows that are sorted by class take the same share of each.
+    places = (np.arange(n_held_out) + rng.uniform()) * (len(free) / n_held_out)
+    held_out = free[places.astype(int)]
+    return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)

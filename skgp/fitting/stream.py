@@ -1,0 +1,87 @@
+"""How a stream of chunks begins: its model starts anew while few rows have been seen."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+
+from skgp.fitting.rows import Array, Rows
+
+ENOUGH: Final = 1000  # distinct rows that settle the start of a model with no more inducing inputs
+_FOR_SCALES: Final = 50  # rows whose standard deviations are right to some ten per cent
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The first rows of a stream, and from which part of them the model has started.
+
+    A first chunk may be a single row, hold a constant target, or miss an output. Scales, inducing
+    inputs and hyper-parameters from it would stay wrong for ever. So the model starts anew, from
+    all rows so far, whenever their number has doubled or an output varies for the first time.
+
+    Attributes
+    ----------
+    rows : Rows
+        Distinct ones, with the sums of their weights.
+    n_started : int
+        Rows from which the model has started last; zero if it has not.
+    varied : array of shape (P,)
+        Whether each output varied among those.
+    """
+
+    rows: Rows
+    n_started: int
+    varied: Array
+
+    @classmethod
+    def of(cls, rows: Rows) -> Self:
+        """That of a stream that begins with these rows."""
+        return cls(rows, 0, np.zeros(rows.y.reshape(len(rows.y), -1).shape[1], dtype=bool))
+
+    def extended(self, rows: Rows) -> "Opening":
+        """With further rows."""
+        return Opening(_merged(self.rows, rows), self.n_started, self.varied)
+
+    @property
+    def has_scales(self) -> bool:
+        """Whether the model has started from enough rows to say what an outlier is."""
+        return self.n_started >= _FOR_SCALES and bool(self.varied.all())
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the model has to start anew."""
+        doubled = len(self.rows.X) >= 2 * self.n_started
+        return doubled or bool((_varies(self.rows) & ~self.varied).any())
+
+    def started(self) -> "Opening":
+        """After a start from these rows."""
+        rows = self.rows.merged() if len(self.rows.X) < ENOUGH else self.rows
+        return Opening(rows, len(rows.X), _varies(rows))
+
+    def is_settled(self, enough: int) -> bool:
+        """Whether no further start is needed."""
+        return len(self.rows.X) >= enough and bool(self.varied.all())
+
+    def shortened(self, size: int, rng: np.random.RandomState) -> "Opening":
+        """With at most so many rows, chosen at random."""
+        n = len(self.rows.X)
+        if n <= size:
+            return self
+        kept = np.sort(rng.choice(n, size, replace=False))
+        return Opening(self.rows.take(kept), min(self.n_started, size), self.varied)
+
+
+def _varies(rows: Rows) -> Array:
+    """Whether each output has two values or more."""
+    y = rows.y.reshape(len(rows.y), -1)
+    return np.asarray(np.fmax.reduce(y, axis=0) > np.fmin.reduce(y, axis=0))
+
+
+def _merged(*parts: Rows) -> Rows:
+    """Distinct rows of several parts, in sorted order, with the sums of their weights."""
+    X = np.concatenate([rows.X for rows in parts])
+    y = np.concatenate([rows.y for rows in parts])
+    weight = np.concatenate(
+        [np.ones(len(rows.X)) if rows.weight is None else rows.weight for rows in parts]
+    )
+    return Rows(X, y, weight).merged()

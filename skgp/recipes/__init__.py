@@ -1,0 +1,1 @@
+"""From parameters to recipes: what the families of estimators are made of."""

@@ -1,0 +1,145 @@
+"""Recipes of the stacks, from an estimator's parameters and what its family chooses."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from skgp.core.kernels import KernelLike, layer_kernels
+from skgp.core.objectives import Objective
+from skgp.core.optimizers import Optimizer
+from skgp.core.variational import Covariance
+from skgp.fitting.model import Model
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import (
+    Epochs,
+    Minibatch,
+    Recipe,
+    Stopping,
+    float64_if_one_batch,
+    minibatch_plan,
+)
+from skgp.fitting.setup import Setup
+from skgp.recipes.hidden import Layers, MakeNodes, hidden_gps
+from skgp.recipes.losses import DivergenceWeight, stack_loss
+from skgp.recipes.optimizers import adam
+from skgp.recipes.stack import (
+    Features,
+    Inducing,
+    MakeBelow,
+    Outputs,
+    StackSpec,
+    Top,
+    build_stack,
+    no_hidden,
+    sparse_top,
+)
+from skgp.recipes.start import CERTAIN_VAR
+
+STACK_EPOCHS: Final = Epochs()
+DEEP_EPOCHS: Final = Epochs(most_steps=2000)
+# With more steps the inducing inputs overfit.
+SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000)
+
+
+def stack_recipe(
+    p: Any,
+    *,
+    objective: Objective,
+    outputs: Callable[[StackSpec, Setup], Outputs],
+    kernels: Sequence[KernelLike] | None = None,
+    below: MakeBelow = no_hidden,
+    top: Top = sparse_top,
+    covariance: Covariance | None = None,
+    shares_kernel: bool = False,
+    misfit: Callable[[int, int], str | None] | None = None,
+    beta_reg: DivergenceWeight | None = None,
+    optimizer: Callable[[Model, float], Optimizer] | None = None,
+    epochs: Epochs = STACK_EPOCHS,
+) -> Recipe:
+    """The recipe of a stack of layers that is trained by minibatches.
+
+    Parameters
+    ----------
+    p : estimator
+        With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
+    objective : Objective
+    outputs, kernels, below, top, covariance, shares_kernel, misfit
+        As of `StackSpec`; kernels and covariance are the estimator's if None.
+    beta_reg : DivergenceWeight, optional
+        The estimator's if None.
+    optimizer : callable (Model, n_data) -> Optimizer, optional
+        Adam if None.
+    epochs : Epochs
+    """
+    beta_reg = DivergenceWeight(p.beta_reg) if beta_reg is None else beta_reg
+    features = pick(Features, p)
+    spec = StackSpec(
+        kernels=(p.kernel,) if kernels is None else tuple(kernels),
+        inducing=pick(Inducing, p),
+        covariance=p.covariance if covariance is None else covariance,
+        batch_size=p.batch_size,
+        outputs=outputs,
+        below=below,
+        top=top,
+        features=features,
+        shares_kernel=shares_kernel,
+        misfit=misfit,
+    )
+    return Recipe(
+        build=partial(build_stack, spec),
+        loss=partial(stack_loss, objective, beta_reg, features.weight_decay),
+        optimizer=partial(adam, p.learning_rate_init) if optimizer is None else optimizer,
+        plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), epochs),
+        dtype=partial(float64_if_one_batch, p.batch_size),
+        no_stream=no_stream_if_stopping(p),
+    )
+
+
+def no_stream_if_stopping(p: Any) -> str | None:
+    """Why an estimator that stops early takes no streams."""
+    return "partial_fit does not support early_stopping=True" if p.early_stopping else None
+
+
+def deep_recipe(
+    p: Any,
+    *,
+    objective: Objective,
+    outputs: Callable[[StackSpec, Setup], Outputs],
+    nodes: MakeNodes,
+    alone: MakeBelow = no_hidden,
+    top: Top = sparse_top,
+    variance: float = CERTAIN_VAR,
+    shares_kernel: bool = False,
+    covariance: Covariance | None = None,
+    beta_reg: DivergenceWeight | None = None,
+    epochs: Epochs = DEEP_EPOCHS,
+) -> Recipe:
+    """The recipe of a stack with hidden layers.
+
+    Parameters
+    ----------
+    p : estimator
+        As of `stack_recipe`, with the parameters of `Layers`.
+    objective, outputs, top, shares_kernel, covariance, beta_reg, epochs
+        As of `stack_recipe`.
+    nodes : callable (Setup, widths) -> NodeRule
+    alone : callable (StackSpec, Setup, Tensor) -> Below
+        What stands below the top layer if it is the only one.
+    variance : float
+        Where the variances of q(v) of hidden functions start.
+    """
+    kernels = layer_kernels(p.kernel, p.n_layers)
+    layers = pick(Layers, p)
+    return stack_recipe(
+        p,
+        objective=objective,
+        outputs=outputs,
+        kernels=kernels,
+        below=partial(hidden_gps, layers, variance, nodes, alone),
+        top=top,
+        shares_kernel=shares_kernel,
+        misfit=layers.misfit,
+        covariance=covariance,
+        beta_reg=beta_reg,
+        epochs=epochs,
+    )

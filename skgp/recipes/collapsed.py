@@ -1,0 +1,253 @@
+"""Models trained on the marginal likelihood of all rows by L-BFGS: FITC and the exact GP."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.conjugate_gradients import ConjugateGradients
+from skgp.core.exact import ExactGP, exact_log_marginal
+from skgp.core.features import half_squared_norm
+from skgp.core.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
+from skgp.core.initialisation import start_hyperparameters
+from skgp.core.kernels import KernelLike, make_kernel
+from skgp.core.layers import SparseGP
+from skgp.core.likelihoods import Gaussian
+from skgp.core.memory import check_memory
+from skgp.core.objectives import Batch
+from skgp.core.optimizers import LBFGS, Optimizer
+from skgp.core.stack import GPStack
+from skgp.core.training import Plan, constant
+from skgp.core.variational import FullPosterior
+from skgp.fitting.model import Layers, Model
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Recipe, Stopping, always_float64
+from skgp.fitting.setup import Setup
+from skgp.fitting.table import Table
+from skgp.recipes.stack import Features
+from skgp.recipes.start import INITIAL_NOISE, each_gp
+
+_TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
+_START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
+_START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
+
+
+class Observed(NamedTuple):
+    """All training rows as the marginal likelihoods want them.
+
+    Attributes
+    ----------
+    x : Tensor of shape (n, F)
+        Features.
+    y : Tensor of shape (P, n)
+    weight : Tensor of shape (n,)
+    mask : Tensor of shape (P, n) or None
+    """
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor
+    mask: Tensor | None
+
+
+@dataclass(frozen=True)
+class Collapsed:
+    """What is known of one kind of layer whose inducing variables are integrated out.
+
+    Attributes
+    ----------
+    log_marginal : callable (Model, Observed) -> Tensor (P,)
+        In nats.
+    condition : callable (Model, Observed) -> None
+        Computes what predictions need of the training rows.
+    """
+
+    log_marginal: Callable[[Model, Observed], Tensor]
+    condition: Callable[[Model, Observed], None]
+
+
+def collapsed_recipe(
+    p: Any, kind: Collapsed, build: Callable[["Start", Features, Setup], Model]
+) -> Recipe:
+    """The recipe of a marginal likelihood of all rows."""
+    features = pick(Features, p)
+    return Recipe(
+        build=partial(build, pick(Start, p), features),
+        loss=partial(collapsed_loss, kind, features.weight_decay),
+        optimizer=lbfgs,
+        plan=partial(collapsed_plan, p.max_iter, pick(Stopping, p)),
+        dtype=always_float64,
+        conditioned=partial(conditioned, kind),
+        no_stream="partial_fit needs minibatches",
+    )
+
+
+@dataclass(frozen=True)
+class Start:
+    """Parameter group: a model of one independent GP for each output."""
+
+    kernel: KernelLike
+    noise_floor: float
+
+    def __call__(
+        self, features: Features, n_inducing: int, jitter: float, setup: Setup
+    ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
+        """Network, sparse layer and likelihood where the collapsed bound is high."""
+        n_outputs = setup.Y.shape[1]
+        network, h = features(setup)
+        kernel = make_kernel(self.kernel, n_outputs, h.shape[1], setup.lengthscale(h))
+        Z = each_gp(kernel, setup.centres(h, n_inducing))
+        posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
+        layer = SparseGP(kernel, Z, posterior, jitter).double()
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
+        few, weight = setup.few()
+        y = setup.Y[few].nan_to_num().mT  # scaled targets: zero is the mean
+        likelihood.start(start_hyperparameters(layer, h[few], y, weight, INITIAL_NOISE))
+        return network, layer, likelihood
+
+
+def collapsed_loss(
+    kind: Collapsed, weight_decay: float, model: Model, batch: Batch, n_data: float
+) -> Tensor:
+    """Training loss of all rows, nats per row, with the penalty of a deep kernel's weights."""
+    log_density = kind.log_marginal(model, _observed(model, batch, n_data)).sum()
+    log_density = log_density + model.stack.log_prior()
+    return weight_decay * half_squared_norm(model.stack.features) - log_density / n_data
+
+
+@torch.no_grad()
+def conditioned(kind: Collapsed, model: Model, table: Table) -> Model:
+    """A copy of the model that knows the training rows."""
+    model = copy.deepcopy(model)
+    batch = table.batch(torch.arange(len(table)))
+    kind.condition(model, _observed(model, batch, table.n_data))
+    return model
+
+
+def lbfgs(model: Model, n_data: float) -> Optimizer:
+    """L-BFGS for all parameters."""
+    return LBFGS([p for p in model.parameters() if p.requires_grad])
+
+
+def collapsed_plan(max_iter: int, stopping: Stopping, n: int) -> Plan:
+    """The plan of iterations that see all rows."""
+    return Plan(
+        max_iter=max_iter,
+        batch_size=n,
+        schedule=constant,
+        n_trial_epochs=_TRIAL_ITERATIONS,
+        n_iter_no_change=stopping.patience,
+        tol=stopping.tol,
+    )
+
+
+def _observed(model: Model, batch: Batch, n_data: float) -> Observed:
+    like = model.likelihood.noise_var
+    y, mask = batch.targets
+    weight = torch.full((len(y),), n_data / len(y), dtype=like.dtype, device=like.device)
+    if batch.weight is not None:
+        weight = weight * batch.weight.to(like)
+    x = model.stack.features(batch.x.to(like))
+    return Observed(x, y.to(like).mT, weight, None if mask is None else mask.to(like).mT)
+
+
+# ------------------------------------------------------------------ FITC
+
+
+def build_fitc(
+    n_inducing: int, jitter: float, start: Start, features: Features, setup: Setup
+) -> Model:
+    """One sparse layer, whose q(u) is the exact posterior under FITC."""
+    network, layer, likelihood = start(features, n_inducing, jitter, setup)
+    check_recomputation(layer.kernel, layer.Z)
+    layer.posterior.requires_grad_(False)  # it has a closed form, see `_condition_fitc`
+    return Model(Layers(GPStack([layer], network)), likelihood)
+
+
+def _fitc_log_marginal(model: Model, rows: Observed) -> Tensor:
+    return fitc_log_marginal(*_fitc_arguments(model, rows))
+
+
+def _condition_fitc(model: Model, rows: Observed) -> None:
+    model.stack.top.start(*fitc_posterior(*_fitc_arguments(model, rows)))
+
+
+def _fitc_arguments(model: Model, rows: Observed) -> tuple[Any, ...]:
+    layer, noise_var = cast(SparseGP, model.stack.top), model.likelihood.noise_var
+    x, y, weight, mask = rows
+    return layer.kernel, layer.mean, layer.Z, x, y, weight, noise_var, layer.jitter, mask
+
+
+FITC: Final = Collapsed(_fitc_log_marginal, _condition_fitc)
+
+
+# ------------------------------------------------------------------ the exact GP
+
+
+class ExactLayers(Layers):
+    """One exact layer.
+
+    Parameters
+    ----------
+    stack : GPStack
+    """
+
+    stack: GPStack
+
+    def __init__(self, stack: GPStack) -> None:
+        super().__init__(stack)
+        self.n_affordable = 0  # rows for which there was enough memory before this fit took any
+
+    @property
+    def gp(self) -> ExactGP:
+        """The layer."""
+        return cast(ExactGP, self.stack.top)
+
+    def with_rows(self, x: Tensor) -> ExactGP:
+        """Put a layer over other rows in the place of the present one; it has the parameters."""
+        old = self.gp
+        new = ExactGP(old.kernel, x, old.jitter, old.solver)
+        new.mean = old.mean
+        self.stack.layers[-1] = new
+        return new
+
+
+def build_exact(
+    max_cholesky_size: int, jitter: float, start: Start, features: Features, setup: Setup
+) -> Model:
+    """One exact layer, which begins without rows."""
+    network, layer, likelihood = start(features, _START_INDUCING, _START_JITTER, setup)
+    solver = ConjugateGradients(setup.seed, min_rows=max_cholesky_size + 1)
+    gp = ExactGP(layer.kernel, layer.Z.detach()[0, :0], jitter, solver)
+    return Model(ExactLayers(GPStack([gp], network)), likelihood)
+
+
+def release(model: Model, table: Table) -> None:
+    """Drop the training rows and their factors: training copies its state often."""
+    layers = cast(ExactLayers, model.source)
+    layers.n_affordable = 0
+    layers.with_rows(layers.gp.x[:0])
+
+
+def _exact_log_marginal(model: Model, rows: Observed) -> Tensor:
+    layers = cast(ExactLayers, model.source)
+    gp, noise_var = layers.gp, model.likelihood.noise_var
+    x, y, weight, mask = rows
+    if len(x) > layers.n_affordable:
+        check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
+        layers.n_affordable = len(x)
+    return exact_log_marginal(
+        gp.kernel, gp.mean, x, y, weight, noise_var, gp.jitter, gp.solver, mask
+    )
+
+
+def _condition_exact(model: Model, rows: Observed) -> None:
+    gp = cast(ExactLayers, model.source).with_rows(rows.x)
+    gp.condition(rows.y, rows.weight, model.likelihood.noise_var, rows.mask)
+
+
+EXACT: Final = Collapsed(_exact_log_marginal, _condition_exact)

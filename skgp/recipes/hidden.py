@@ -1,0 +1,175 @@
+"""Hidden GP layers below a sparse one, and the nodes at which their values are propagated."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from skgp.core.initialisation import start_slope
+from skgp.core.kernels import KernelLike
+from skgp.core.layers import Layer
+from skgp.core.nodes import NodeRule, Sampled
+from skgp.core.quadrature import make_quadrature
+from skgp.core.stack import FEEDFORWARD, Connection, GPStack
+from skgp.fitting.setup import Setup
+from skgp.recipes.stack import Below, MakeBelow, StackSpec, kernel_of, sparse_layer
+
+MakeNodes = Callable[[Setup, Sequence[int]], NodeRule]
+
+# What a hidden layer sees that has another one below it (deep sigma point paper, appendix A.4).
+TOPOLOGIES: Final[dict[str, Connection]] = {
+    "feedforward": FEEDFORWARD,
+    "skip-mean": Connection(kernel="below", mean="inputs"),
+    "skip-mean-both": Connection(kernel="below", mean="both"),
+    "skip-all": Connection(kernel="both", mean="both"),
+}
+_MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Parameter group: hidden layers."""
+
+    n_layers: int
+    width: int
+    hidden_mean: str
+    topology: str
+
+    def __post_init__(self) -> None:
+        if self.hidden_mean == "concatenate" and self.topology != "feedforward":
+            raise ValueError(
+                f"topology={self.topology!r} says what linear means see, and "
+                "hidden_mean='concatenate' has none: use topology='feedforward'"
+            )
+
+    @property
+    def connections(self) -> list[Connection]:
+        """What each layer sees, from the inputs upwards."""
+        n_above = self.n_layers - 1  # layers that have another one below them
+        if self.hidden_mean == "concatenate":
+            return [FEEDFORWARD] + [Connection(kernel="both")] * n_above
+        between = [TOPOLOGIES[self.topology]] * max(n_above - 1, 0)
+        return [FEEDFORWARD] + between + [FEEDFORWARD] * min(n_above, 1)
+
+    def misfit(self, number: int, n_columns: int) -> str | None:
+        """What a kernel is told that does not fit the layer of this number."""
+        if number == 1:
+            return None
+        below = "" if n_columns > self.width else ", or let width be the number of inputs"
+        return (
+            f"kernel with an ard_num_dims that does not fit layer {number} of {self.n_layers}, "
+            f"which sees {n_columns} columns: leave out ard_num_dims or use the name of a "
+            f"kernel{below}"
+        )
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Parameter group: hidden functions that are sampled."""
+
+    n_samples: int
+    n_prediction_samples: int
+
+    def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Parameter group: learned sigma points of the hidden functions."""
+
+    n_layers: int
+    width: int
+    n_sites: int
+    quadrature: str
+
+    def __post_init__(self) -> None:
+        n_functions = self.width * (self.n_layers - 1)
+        if self.quadrature == "qr3" or self.n_sites**n_functions <= _MAX_COMPONENTS:
+            return
+        fitting = int(_MAX_COMPONENTS ** (1.0 / n_functions) + 1e-9)
+        raise ValueError(
+            f"quadrature={self.quadrature!r} has n_sites ** (width * (n_layers - 1)) = "
+            f"{self.n_sites}**{n_functions} components, and at most {_MAX_COMPONENTS} are "
+            f"allowed: use n_sites <= {fitting}, a smaller width, or quadrature='qr3'"
+        )
+
+    def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        return make_quadrature(self.quadrature, widths, self.n_sites, setup.seed)
+
+
+def hidden_gps(
+    layers: Layers,
+    variance: float,
+    nodes: MakeNodes,
+    alone: MakeBelow,
+    spec: StackSpec,
+    setup: Setup,
+    x: Tensor,
+) -> Below:
+    """Layers of GPs between the features x (n, F) and the top layer.
+
+    Parameters
+    ----------
+    layers : Layers
+    variance : float
+        Where the variances of q(v) start.
+    nodes : callable (Setup, widths of the hidden layers) -> NodeRule
+    alone : callable (StackSpec, Setup, Tensor) -> Below
+        What stands there if the top layer is the only one.
+    spec : StackSpec
+    setup : Setup
+    x : Tensor of shape (n, F)
+    """
+    built: list[Layer] = []
+    connections = layers.connections
+    h = x
+    # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
+    _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)
+    for number, connection in enumerate(connections[:-1], start=1):
+        seen = connection, spec.kernels[number - 1], number
+        layer, h = _hidden_gp(layers, variance, spec, setup, seen, h, x)
+        h = h[first[row.ravel()]]
+        built.append(layer)
+    if not built:
+        return alone(spec, setup, x)
+    top_inputs, _ = connections[-1].inputs(h.unsqueeze(0), x.unsqueeze(0))
+    return Below(
+        len(built),
+        lambda top, features: GPStack([*built, top], features, connections),
+        nodes(setup, [layers.width] * len(built)),
+        top_inputs.squeeze(0),
+    )
+
+
+@torch.no_grad()
+def _hidden_gp(
+    layers: Layers,
+    variance: float,
+    spec: StackSpec,
+    setup: Setup,
+    seen: tuple[Connection, KernelLike, int],
+    h: Tensor,
+    x: Tensor,
+) -> tuple[Any, Tensor]:
+    """A hidden layer and its initial mean (n, W), given the layer below h and the inputs x."""
+    width = layers.width
+    connection, kernel_like, number = seen
+    h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
+    features = h_kernel.squeeze(0)
+    kernel = kernel_of(spec, setup, features, width, kernel_like, number)
+    Z = setup.centres(features, spec.inducing.n_inducing)
+    mu = torch.zeros(width, len(Z), dtype=torch.float32)
+    if layers.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
+        mu.normal_(generator=torch.Generator().manual_seed(setup.seed))
+    layer = sparse_layer(spec, kernel, Z, mu, variance).double()
+    if layers.hidden_mean != "concatenate":
+        # Of both sources it starts with the layer below, which comes first.
+        source = h if connection.mean == "both" else h_mean.squeeze(0)
+        slope = torch.zeros(h_mean.shape[-1], width, dtype=x.dtype)
+        slope[: source.shape[1]] = start_slope(source, setup.weight, width, setup.seed)
+        layer.slope = nn.Parameter(slope, requires_grad=layers.hidden_mean == "linear")
+    return layer, layer.moments(h_kernel, layer.factors(), h_mean).f_mean.squeeze(0)

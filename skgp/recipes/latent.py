@@ -1,0 +1,196 @@
+"""Stacks with latent covariates among their layers (importance-weighted paper)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from skgp.core.features import check_batch, half_squared_norm
+from skgp.core.importance import latent_loss
+from skgp.core.initialisation import principal_directions, start_covariates
+from skgp.core.kernels import Kernel, KernelLike
+from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
+from skgp.core.layers import SparseLayer
+from skgp.core.likelihoods import Targets
+from skgp.core.local import Amortized, Free, LocalPosterior
+from skgp.core.nodes import Sampled
+from skgp.core.objectives import Batch
+from skgp.core.projected import ProjectedGP
+from skgp.core.variational import Covariance, make_posterior
+from skgp.fitting.model import Model
+from skgp.fitting.setup import Setup
+from skgp.fitting.table import Table
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.stack import Below, StackSpec, kernel_of, sparse_layer
+from skgp.recipes.start import CERTAIN_VAR, INITIAL_VAR, each_gp
+
+_STRETCH: Final = 2.0  # of one covariate's nodes
+
+
+@dataclass(frozen=True)
+class LatentLayers:
+    """Parameter group: layers of GPs and of latent covariates, in any order."""
+
+    architecture: str
+    latent_dim: int
+    width: int
+    n_samples: int
+    n_prediction_samples: int
+    amortized: bool
+
+    def __post_init__(self) -> None:
+        parts = self.parts
+        if not set(parts) <= {"GP", "LV"} or parts[-1] != "GP":
+            raise ValueError(
+                f"architecture={self.architecture!r} must join layers 'GP' and 'LV' (latent "
+                "covariates) by hyphens and end in 'GP', as 'LV-GP-GP' does"
+            )
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of the layers, from the inputs upwards."""
+        return self.architecture.split("-")
+
+    @property
+    def n_gps(self) -> int:
+        """Number of layers of GPs."""
+        return self.parts.count("GP")
+
+    @property
+    def stretch(self) -> float:
+        """Of the nodes of covariates: their weights are worth 2/3 of the nodes, or more."""
+        # s^2 / sqrt(2 s^2 - 1) is the mean squared weight of one covariate: 1.51 at s = 2.
+        return float(_STRETCH ** (1.0 / (self.latent_dim * self.parts.count("LV"))))
+
+    def misfit(self, number: int, n_columns: int) -> str | None:
+        """What a kernel is told that does not fit the layer of this number."""
+        if "LV" not in self.parts:
+            return None
+        return (
+            f"kernel with an ard_num_dims that does not fit layer {number} of "
+            f"{self.architecture!r}, which sees {n_columns} columns, latent covariates among "
+            "them: leave out ard_num_dims or use the name of a kernel"
+        )
+
+    def inducing_inputs(self, spec: StackSpec, setup: Setup, h: Tensor, number: int) -> Tensor:
+        """Centres of the observed columns of h (n, F), with covariates drawn from their prior.
+
+        For the layer of this number. The draws are the same in all layers, which start at the
+        identity.
+        """
+        n_covariates = self.latent_dim * self.parts[: number - 1].count("LV")
+        Z = setup.centres(h[:, : h.shape[1] - n_covariates], spec.inducing.n_inducing)
+        generator = torch.Generator().manual_seed(setup.seed)
+        w = torch.randn(len(Z), n_covariates, generator=generator, dtype=Z.dtype)
+        return torch.cat([Z, w], -1)
+
+    def posterior(self, setup: Setup, x: Tensor, generator: torch.Generator) -> LocalPosterior:
+        """q(w) of a layer of covariates."""
+        if self.amortized:
+            Y = setup.Y.nan_to_num()
+            skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
+            unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
+            return Amortized(torch.cat([skip, unseen], -1), generator)
+        shape = setup.n_rows, self.latent_dim
+        return Free(torch.randn(shape, generator=generator, dtype=torch.float32))
+
+
+def latent_blocks(
+    layers: LatentLayers, covariance: Covariance, spec: StackSpec, setup: Setup, x: Tensor
+) -> Below:
+    """Hidden GPs and latent covariates between the features x (n, F) and the top layer.
+
+    `covariance` is that of q(u) of hidden layers.
+    """
+    parts = layers.parts[:-1]
+    generator = torch.Generator().manual_seed(setup.seed)
+    blocks: list[ProjectedGP | LatentCovariates] = []
+    h = x
+    for number, part in enumerate(parts, start=1):
+        if part == "GP":
+            kernel = spec.kernels[parts[:number].count("GP") - 1]
+            seen = kernel, number
+            blocks.append(_hidden_gp(layers, covariance, spec, setup, seen, x, h).double())
+            continue
+        posterior = layers.posterior(setup, x, generator).double()
+        blocks.append(LatentCovariates(posterior, layers.latent_dim))
+        observed = (~setup.Y.isnan()).to(x)
+        known = evidence(x, Targets(setup.Y.nan_to_num(), observed))
+        w = posterior(known, torch.arange(len(x))).mean.detach()
+        h = torch.cat([h, w], -1)
+    widths = [
+        len(block.projection) if isinstance(block, ProjectedGP) else block.n_covariates
+        for block in blocks
+    ]
+    stretch = [1.0 if part == "GP" else layers.stretch for part in parts]
+    n_samples, n_fixed = layers.n_samples, layers.n_prediction_samples
+    nodes = Sampled(widths, n_samples, n_fixed, setup.seed, stretch)
+    return Below(len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h)
+
+
+def _hidden_gp(
+    layers: LatentLayers,
+    covariance: Covariance,
+    spec: StackSpec,
+    setup: Setup,
+    seen: tuple[KernelLike, int],
+    x: Tensor,
+    h: Tensor,
+) -> ProjectedGP:
+    """A layer of GPs that starts at the identity of h (n, F), of which the first are x."""
+    kernel_like, number = seen
+    kernel = kernel_of(spec, setup, h, 1, kernel_like, number)
+    Z = layers.inducing_inputs(spec, setup, h, number)
+    directions = principal_directions(x, setup.weight)[:, : layers.width].mT
+    covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
+    projection = torch.block_diag(directions, covariates)
+    mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
+    posterior = make_posterior(covariance, mu, CERTAIN_VAR)
+    return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, spec.inducing.jitter)
+
+
+def covariate_top(
+    layers: LatentLayers, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """A top layer whose inducing inputs have covariates."""
+    Z = layers.inducing_inputs(spec, setup, h, len(layers.parts))
+    mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
+    return sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
+
+
+def covariate_loss(
+    n_samples: int,
+    n_importance: int | None,
+    beta_reg: DivergenceWeight,
+    weight_decay: float,
+    model: Model,
+    batch: Batch,
+    n_data: float,
+) -> Tensor:
+    """Training loss of a batch, nats per row, with the penalty on a deep kernel."""
+    stack = model.stack
+    check_batch(stack.features, len(batch.x))
+    assert isinstance(model.nodes, Sampled)
+    value = latent_loss(
+        stack,
+        model.likelihood,
+        batch,
+        model.nodes.generator(),
+        n_samples=n_samples,
+        n_importance=n_importance,
+        beta_reg=beta_reg(n_data),
+        n_data=n_data,
+    )
+    return value + weight_decay * half_squared_norm(stack.features)
+
+
+def same_rows(model: Model, table: Table) -> None:
+    """Refuse to go on with other rows than those that have posteriors of their own."""
+    for module in model.modules():
+        if isinstance(module, Free) and len(module.mean) != len(table):
+            raise ValueError(
+                "warm_start with amortized=False goes on with the rows of the last fit, of which "
+                f"there were {len(module.mean)}, and got {len(table)}: use amortized=True or "
+                "warm_start=False"
+            )

@@ -1,0 +1,51 @@
+"""What is minimised for a stack: objectives with the penalty of a deep kernel."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from torch import Tensor
+
+from skgp.core.features import check_batch, half_squared_norm
+from skgp.core.objectives import Batch, Objective, loss
+from skgp.fitting.model import Model
+
+
+@dataclass(frozen=True)
+class DivergenceWeight:
+    """Weight of the divergences of q(u) from the prior.
+
+    Attributes
+    ----------
+    beta_reg : float
+    full_rows : float or None
+        Rows up to which the weight is `beta_reg`; it falls in proportion for more.
+    """
+
+    beta_reg: float
+    full_rows: float | None = None
+
+    def __call__(self, n_data: float) -> float:
+        """For rows of this sum of weights."""
+        if self.full_rows is None:
+            return float(self.beta_reg)
+        return min(1.0, self.full_rows / n_data)
+
+
+FULL: Final = DivergenceWeight(1.0)
+
+
+def stack_loss(
+    objective: Objective,
+    beta_reg: DivergenceWeight,
+    weight_decay: float,
+    model: Model,
+    batch: Batch,
+    n_data: float,
+) -> Tensor:
+    """Training loss of a batch, nats per row, with the penalty on a deep kernel."""
+    stack = model.stack
+    check_batch(stack.features, len(batch.x))
+    nodes = model.nodes(len(batch.x))
+    parts = objective, stack, model.likelihood, nodes, batch
+    value = loss(*parts, beta_reg=beta_reg(n_data), n_data=n_data)
+    return value + weight_decay * half_squared_norm(stack.features)

@@ -1,0 +1,80 @@
+"""Optimisers of models."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from skgp.core.objectives import Objective
+from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
+from skgp.core.variational import Covariance, NaturalPosterior
+from skgp.fitting.model import Model
+from skgp.recipes.losses import DivergenceWeight
+
+# A natural step on one batch can put q(u) far from what suits the next, whose gradients are then a
+# hundred times as large. With the usual memory of a thousand steps, which is most of a fit, noise
+# and kernel would hardly move any more.
+_MEMORY: Final = 0.95
+
+
+def adam(learning_rate: float, model: Model, n_data: float) -> Optimizer:
+    """Adam for all parameters."""
+    return Adam([p for p in model.parameters() if p.requires_grad], learning_rate)
+
+
+def natural_gradients(
+    learning_rate: float, peak: float, beta_reg: DivergenceWeight, model: Model, n_data: float
+) -> Optimizer:
+    """Natural-gradient steps for q(u) of the last layer, and Adam for everything else.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Of Adam.
+    peak : float
+        Of natural steps; 1 forgets all earlier batches.
+    beta_reg : DivergenceWeight
+    model : Model
+    n_data : float
+    """
+    natural = [m for m in model.modules() if isinstance(m, NaturalPosterior)]
+    apart = {id(p) for posterior in natural for p in posterior.parameters()}
+    others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
+    # A step of length rho multiplies the old precision by 1 - rho beta_reg.
+    rate = peak / max(1.0, beta_reg(n_data))
+    return NaturalGradient(natural, rate, n_data, Adam(others, learning_rate, _MEMORY))
+
+
+def natural_or_adam(
+    p: Any, objective: Objective, beta_reg: DivergenceWeight, peak: float = 0.5
+) -> tuple[Covariance, Callable[[Model, float], Optimizer]]:
+    """Parametrisation of q(u), and its optimiser, as the parameter `optimizer` says.
+
+    Parameters
+    ----------
+    p : estimator
+        With parameters covariance, optimizer and learning_rate_init.
+    objective : Objective
+    beta_reg : DivergenceWeight
+    peak : float
+        Of natural steps; 1 forgets all earlier batches.
+
+    Raises
+    ------
+    ValueError
+        If natural gradients cannot move this covariance, or not for this objective.
+    """
+    if p.optimizer != "natgrad":
+        return p.covariance, partial(adam, p.learning_rate_init)
+    if not objective.is_quadratic:
+        model = type(p).__name__ + (" with gamma" if getattr(p, "gamma", None) else "")
+        raise ValueError(
+            "optimizer='natgrad' needs an objective that is quadratic in u, and that of "
+            f"{model} is not: natural-gradient steps could leave q(u) without a covariance; "
+            "use optimizer='adam'"
+        )
+    if p.covariance != "full":
+        raise ValueError(
+            "optimizer='natgrad' moves a full covariance: use covariance='full' or "
+            f"optimizer='adam', got covariance={p.covariance!r}"
+        )
+    return "natural", partial(natural_gradients, p.learning_rate_init, peak, beta_reg)

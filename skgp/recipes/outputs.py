@@ -1,0 +1,127 @@
+"""From latent functions to outputs: mixed with Gaussian noise, or classes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from skgp.core.bernoulli import Logit, Probit
+from skgp.core.class_likelihood import ClassLikelihood
+from skgp.core.likelihoods import Gaussian
+from skgp.core.nodes import NodeRule
+from skgp.core.robust_max import RobustMax
+from skgp.core.softmax import Softmax
+from skgp.core.stack import Stack
+from skgp.fitting.model import Layers, Model
+from skgp.fitting.setup import Setup
+from skgp.recipes.stack import Outputs, StackSpec
+from skgp.recipes.start import INITIAL_NOISE
+
+_DRAWS: Final = 16  # of the softmax, for each row of a training step
+_NODES: Final = 512  # of the softmax, in a prediction
+OF_TWO: Final = ("probit", "logit")
+
+
+def as_many(n_outputs: int) -> int:
+    """A latent function for each output."""
+    return n_outputs
+
+
+def number_of_latents(n_latents: int | None, default: Callable[[int], int], n_outputs: int) -> int:
+    """Number of latent functions, refused if it exceeds that of the outputs."""
+    number = default(n_outputs) if n_latents is None else n_latents
+    if number > n_outputs:
+        raise ValueError(f"n_latents={number} exceeds the number of outputs, {n_outputs}: lower it")
+    return number
+
+
+@dataclass(frozen=True)
+class Coregionalised:
+    """Parameter group: P outputs with Gaussian noise are linear in W latent functions."""
+
+    n_latents: int | None
+    noise_floor: float
+
+    def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
+        """A matrix of the likelihood mixes the latent functions."""
+        Y = setup.Y.nan_to_num()  # scaled targets: zero is the mean
+        n_outputs = Y.shape[1]
+        n_latents = number_of_latents(self.n_latents, as_many, n_outputs)
+        mixing, latent = None, Y.mT
+        if n_outputs > 1:
+            mixing = principal_mixing(Y, setup.observed_weight, n_latents)
+            latent = (Y @ torch.linalg.pinv(mixing)).mT
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
+
+        def start(noise_var: Tensor) -> None:
+            likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
+
+        def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
+            return Model(Layers(stack), likelihood, nodes)
+
+        return Outputs(latent, start, model)
+
+
+def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
+    """Initial mixing matrix (W, P): the leading principal directions, scaled by their deviations.
+
+    Latent functions of unit variance then reproduce the covariance of outputs (n, P), whose rows
+    have weights (n,).
+    """
+    eigenvalues, directions = torch.linalg.eigh((Y.mT * weight) @ Y / weight.sum())
+    deviations = eigenvalues[-n_latents:].clamp_min(1e-6).sqrt()
+    return (directions[:, -n_latents:] * deviations).mT.flip(0)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Parameter group: the likelihood of classes."""
+
+    likelihood: str
+    label_noise: float
+
+    def __call__(self, of_several: str, spec: StackSpec, setup: Setup) -> Outputs:
+        """Least squares for labels of plus and minus one unit are where the functions start.
+
+        `of_several` is what likelihood="auto" means for three classes or more.
+        """
+        likelihood = self._make(of_several, setup.groups.shape[1], setup.seed).double()
+        codes = setup.Y[:, 0].long()
+        signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
+        signs = signs[-likelihood.n_latents :]
+        share = (1.0 + signs @ setup.weight / setup.weight.sum()) / 2.0
+        least = 0.5 / len(codes)  # a class may be missing from a chunk
+        offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
+
+        def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
+            with torch.no_grad():
+                stack.top.mean.copy_(offset)
+            return Model(Layers(stack), likelihood, nodes)
+
+        centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
+        return Outputs(likelihood.start_scale * centred, _not_fitted, model)
+
+    def n_latents(self, n_classes: int) -> int:
+        """Number of latent functions: one for two classes and a link, else one for each."""
+        return 1 if n_classes == 2 and self.likelihood in ("auto", *OF_TWO) else n_classes
+
+    def _make(self, of_several: str, n_classes: int, seed: int) -> ClassLikelihood:
+        name = self.likelihood
+        if name == "auto":
+            name = "probit" if n_classes == 2 else of_several
+        if name in OF_TWO:
+            if n_classes > 2:
+                raise ValueError(
+                    f"likelihood={name!r} is for two classes, and y has {n_classes}: use "
+                    "'robust-max', 'softmax' or 'auto'"
+                )
+            return Probit() if name == "probit" else Logit()
+        if name == "softmax":
+            return Softmax(n_classes, _DRAWS, _NODES, seed)
+        return RobustMax(n_classes, self.label_noise)
+
+
+def _not_fitted(noise_var: Tensor) -> None:
+    """Classes have no noise variance to start."""

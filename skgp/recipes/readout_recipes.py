@@ -1,0 +1,84 @@
+"""Recipes of the models of the neural likelihoods paper."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from skgp.core.objectives import ELBO
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import (
+    NEVER,
+    Epochs,
+    Minibatch,
+    Recipe,
+    float64_if_one_batch,
+    minibatch_plan,
+)
+from skgp.recipes.assemble import deep_recipe, stack_recipe
+from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.optimizers import adam
+from skgp.recipes.readouts import (
+    Hidden,
+    Identity,
+    Inference,
+    MakeMixing,
+    ReadoutOutputs,
+    at_most,
+)
+from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
+from skgp.recipes.tops import top_without_mean
+
+
+def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutOutputs:
+    """The readout of an estimator's parameters."""
+    return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units)
+
+
+def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
+    """One layer of GPs below a readout."""
+    outputs = readout_of(p, mixing, units)
+    top = top_without_mean if isinstance(units, Hidden) else sparse_top
+    return stack_recipe(p, objective=ELBO, outputs=outputs, below=outputs.below, top=top)
+
+
+def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Hidden) -> Recipe:
+    """Hidden layers of GPs below a readout."""
+    outputs = readout_of(p, mixing, units)
+    return deep_recipe(
+        p,
+        objective=ELBO,
+        outputs=outputs,
+        nodes=outputs.nodes,
+        alone=outputs.below,
+        top=top_without_mean,
+    )
+
+
+def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
+    """One layer of GPs of latent inputs below a readout.
+
+    Each row has a posterior of its own, so none can be held out or be new to a stream.
+    """
+    latents = partial(at_most, 2 * p.n_components)
+    outputs = replace(readout_of(p, mixing, units), default_latents=latents)
+    beta_reg = DivergenceWeight(p.beta_reg)
+    spec = StackSpec(
+        kernels=(p.kernel,),
+        inducing=pick(Inducing, p),
+        covariance=p.covariance,
+        batch_size=p.batch_size,
+        outputs=outputs,
+        below=outputs.below,
+        top=top_without_mean if isinstance(units, Hidden) else sparse_top,
+        ard=False,  # one lengthscale for all latent inputs (section 7.2.3)
+    )
+    return Recipe(
+        build=partial(build_stack, spec),
+        loss=partial(latent_input_loss, ELBO, beta_reg),
+        optimizer=partial(adam, p.learning_rate_init),
+        plan=partial(minibatch_plan, pick(Minibatch, p), NEVER, Epochs(least_steps=1000)),
+        dtype=partial(float64_if_one_batch, p.batch_size),
+        with_rows=with_latent_inputs,
+        no_stream="each row has a posterior of its own",
+    )

@@ -1,0 +1,218 @@
+"""Readouts between layers and noise: mixing matrices and units (neural likelihoods paper)."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import torch
+from torch import Tensor
+
+from skgp.core.activations import ACTIVATIONS
+from skgp.core.layers import Layer, certain
+from skgp.core.likelihoods import Gaussian
+from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
+from skgp.core.nodes import NodeRule, Sampled, Withheld
+from skgp.core.projected import SharedGP
+from skgp.core.readout import Readout
+from skgp.core.readout_stack import ReadoutStack
+from skgp.core.stack import GPStack, Stack
+from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
+from skgp.core.variational import make_posterior
+from skgp.fitting.model import Layers, Model
+from skgp.fitting.setup import Setup
+from skgp.recipes.outputs import number_of_latents, principal_mixing
+from skgp.recipes.stack import Below, Outputs, StackSpec, kernel_of, no_hidden
+from skgp.recipes.start import INITIAL_NOISE
+
+_MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
+# Of the variance of an output, where noise starts, or above: a mixing matrix that varies with the
+# inputs explains nothing with certainty, and without noise it would turn the latent functions off.
+_LEAST_NOISE: Final = 0.01
+_MIXING_SIZES: Final = (50, 50)  # of the network M(x); neural likelihoods paper, section 7.2
+_BIAS_VAR: Final = 1e-5  # where the variances of q(b) start
+_RIDGE: Final = 1e-2  # of the regression of the outputs on the units, per row
+_LATENT_NOISE: Final = 1e-3  # where the noise variances of the latent functions start
+
+MakeMixing = Callable[[StackSpec, Setup, Tensor, Tensor], tuple[Mixing, Layer | None]]
+
+
+# ------------------------------------------------------------------ mixing matrices
+
+
+def normal_mixing(
+    spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
+) -> tuple[Mixing, Layer | None]:
+    """A constant matrix (P, H) with a normal posterior."""
+    return NormalMixing(start, _MIXING_VAR), None
+
+
+def network_mixing(
+    spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
+) -> tuple[Mixing, Layer | None]:
+    """A matrix (P, H) that a network makes of the inputs."""
+    return NetworkMixing(setup.x.shape[1], _MIXING_SIZES, start, setup.seed), None
+
+
+def gp_mixing(
+    spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
+) -> tuple[Mixing, Layer | None]:
+    """A matrix (P, H) of Gaussian processes over the features x (n, F)."""
+    kernel = kernel_of(spec, setup, x, 1, spec.kernels[0], 1)
+    Z = setup.centres(x, spec.inducing.n_inducing).unsqueeze(0)
+    mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
+    posterior = make_posterior(spec.covariance, mu, _MIXING_VAR)
+    # With prior means of their own, weights start as those of a constant M.
+    layer = SharedGP(kernel, Z.clone(), posterior, start.flatten(), spec.inducing.jitter).double()
+    return GPMixing(*start.shape), layer
+
+
+# ------------------------------------------------------------------ hidden units
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Units that are the latent functions."""
+
+    def number(self, n_outputs: int) -> int:
+        """Of units with biases of their own."""
+        return 0
+
+    def __call__(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
+        """The units, and the mixing matrix (P, H) that they start with.
+
+        Given latent functions (n, L) and their linear mixing matrix (P, L).
+        """
+        return IdentityUnits(latent.shape[1]), mixing
+
+
+@dataclass(frozen=True)
+class Noisy(Identity):
+    """Units that are the latent functions with noise of their own."""
+
+    def __call__(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
+        """As of `Identity`."""
+        return NoisyUnits(latent.shape[1], _LATENT_NOISE), mixing
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """Units g(W f + b).
+
+    Attributes
+    ----------
+    n_hidden : int or None
+    activation : str
+    per_output : int
+        What n_hidden=None means.
+    """
+
+    n_hidden: int | None
+    activation: str
+    per_output: int
+
+    def number(self, n_outputs: int) -> int:
+        """Of units with biases of their own."""
+        return self.per_output * n_outputs if self.n_hidden is None else self.n_hidden
+
+    def __call__(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
+        """As of `Identity`; the units are to make of the functions what their mixing would."""
+        n_hidden, n_latents = self.number(len(mixing)), latent.shape[1]
+        generator = torch.Generator().manual_seed(setup.seed)
+        weight = torch.randn(n_hidden, n_latents, generator=generator, dtype=latent.dtype)
+        bias = torch.randn(n_hidden, generator=generator, dtype=latent.dtype)
+        units = NeuralUnits(ACTIVATIONS[self.activation], weight, bias, _BIAS_VAR)
+        with torch.no_grad():
+            h = units.mean(certain(latent))
+        weighted = h.mT * (setup.observed_weight / setup.observed_weight.sum())
+        gram = weighted @ h + _RIDGE * torch.eye(n_hidden, dtype=h.dtype)
+        start = torch.linalg.solve(gram, weighted @ (latent @ mixing.mT)).mT
+        return units, start
+
+
+# ------------------------------------------------------------------ the readout
+
+
+def half(n_outputs: int) -> int:
+    """A latent function for every other output."""
+    return math.ceil(n_outputs / 2)
+
+
+def at_most(number: int, n_outputs: int) -> int:
+    """So many latent functions, if there are as many outputs."""
+    return min(number, n_outputs)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Parameter group: how the readout's expectations are taken."""
+
+    inference: str
+    n_samples: int
+    n_prediction_samples: int
+    kl_annealing: int
+
+
+@dataclass(frozen=True)
+class ReadoutOutputs:
+    """Outputs of a readout.
+
+    Attributes
+    ----------
+    inference : Inference
+    n_latents : int or None
+    noise_floor : float
+    mixing : callable (StackSpec, Setup, features (n, F), start (P, H)) -> (Mixing, Layer or None)
+        With GPs that are entries of the matrix, if there are any.
+    units : Identity, Noisy or Hidden
+    default_latents : callable (number of outputs) -> int
+    """
+
+    inference: Inference
+    n_latents: int | None
+    noise_floor: float
+    mixing: MakeMixing
+    units: Identity | Hidden
+    default_latents: Callable[[int], int] = half
+
+    def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
+        """Where latent functions, units and noise start."""
+        Y = setup.Y.nan_to_num()  # scaled targets: zero is the mean
+        n_outputs, weight = Y.shape[1], setup.observed_weight
+        principal = principal_mixing(Y, weight, self._number(n_outputs))
+        latent = Y @ torch.linalg.pinv(principal)
+        units, start = self.units(setup, latent, principal.mT)
+        # What the units leave of the outputs where the latent functions are known.
+        with torch.no_grad():
+            rest = (Y - units.mean(certain(latent)) @ start.mT).square()
+        rest = weight @ rest / weight.sum()
+        likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
+        n_annealing = self.inference.kl_annealing * max(1, round(setup.n_rows / spec.batch_size))
+
+        def model(layers: Stack, x: Tensor, nodes: NodeRule) -> Model:
+            mixing, mixing_layer = self.mixing(spec, setup, x, start)
+            readout = Readout(units, mixing).double()
+            stack = ReadoutStack(cast(GPStack, layers), readout, mixing_layer, n_annealing)
+            return Model(Layers(stack), likelihood, nodes)
+
+        square = principal.square()
+        return Outputs(
+            latent.mT,
+            lambda noise_var: likelihood.start((noise_var @ square + rest).clamp_min(_LEAST_NOISE)),
+            model,
+        )
+
+    def nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        """Rule for hidden layers of these widths and for the units."""
+        n_outputs = setup.Y.shape[1]
+        n_noise = self._number(n_outputs) + self.units.number(n_outputs)
+        n_samples, n_fixed = self.inference.n_samples, self.inference.n_prediction_samples
+        rule = Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed)
+        return rule if self.inference.inference == "sampling" else Withheld(rule)
+
+    def below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
+        """No hidden layers; nodes of the units alone."""
+        return no_hidden(spec, setup, x)._replace(nodes=self.nodes(setup, []))
+
+    def _number(self, n_outputs: int) -> int:
+        return number_of_latents(self.n_latents, self.default_latents, n_outputs)

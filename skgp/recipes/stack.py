@@ -1,0 +1,194 @@
+"""A stack of GP layers as data, and the model that is built from it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.features import FeatureExtractor, make_features, start_features
+from skgp.core.initialisation import start_hyperparameters, start_posterior
+from skgp.core.kernels import Kernel, KernelLike, make_kernel
+from skgp.core.layers import Layer, SparseGP, SparseLayer
+from skgp.core.nodes import NodeRule, Trivial
+from skgp.core.projected import SharedGP
+from skgp.core.stack import GPStack, Stack
+from skgp.core.variational import Covariance, make_posterior
+from skgp.fitting.arguments import check_sizes
+from skgp.fitting.model import Model
+from skgp.fitting.setup import Setup
+from skgp.recipes.start import INITIAL_NOISE, INITIAL_VAR, each_gp
+
+
+@dataclass(frozen=True)
+class Inducing:
+    """Parameter group: inducing inputs of a layer."""
+
+    n_inducing: int
+    jitter: float
+
+
+@dataclass(frozen=True)
+class Features:
+    """Parameter group: a deep kernel."""
+
+    feature_extractor: FeatureExtractor | None
+    weight_decay: float
+
+    def __call__(self, setup: Setup) -> tuple[nn.Module | None, Tensor]:
+        """The network, or None, and the features (n, F) of the setup's rows."""
+        extractor = self.feature_extractor
+        if extractor is None:
+            return None, setup.x
+        if not isinstance(extractor, str) and not callable(extractor):
+            extractor = check_sizes("feature_extractor", extractor)
+        features = make_features(extractor, setup.x.shape[1], setup.seed).double()
+        return features, start_features(features, setup.x)
+
+
+NO_FEATURES = Features(None, 0.0)
+
+
+class Below(NamedTuple):
+    """What lies below the top layer, and what that sees of the setup's rows.
+
+    Attributes
+    ----------
+    n_layers : int
+        Hidden layers of any kind.
+    stack : callable (top layer, feature extractor or None) -> Stack
+    nodes : NodeRule
+    h : Tensor of shape (n, F)
+        Inputs of the top layer's kernel at the initial parameters.
+    """
+
+    n_layers: int
+    stack: Callable[[Layer, nn.Module | None], Stack]
+    nodes: NodeRule
+    h: Tensor
+
+
+class Outputs(NamedTuple):
+    """How the latent functions of the top layer become outputs, and where they start.
+
+    Attributes
+    ----------
+    latent : Tensor of shape (W, n)
+        What each latent function is at the setup's rows, if it is fitted to them.
+    start : callable noise variances (W,)
+        Called with those of the fits.
+    model : callable (stack, features (n, F) of the setup's rows, rule) -> Model
+        With what stands between the layers and the likelihood.
+    """
+
+    latent: Tensor
+    start: Callable[[Tensor], None]
+    model: Callable[[Stack, Tensor, NodeRule], Model]
+
+
+MakeBelow = Callable[["StackSpec", Setup, Tensor], Below]
+Top = Callable[["StackSpec", Setup, Kernel, Tensor, int], SparseLayer]
+
+
+def no_hidden(spec: "StackSpec", setup: Setup, x: Tensor) -> Below:
+    """No layers between the features x (n, F) and the top layer."""
+    return Below(0, _lone, Trivial(), x)
+
+
+def _lone(top: Layer, features: nn.Module | None) -> Stack:
+    return GPStack([top], features)
+
+
+def sparse_top(
+    spec: "StackSpec", setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """A top layer of n_gps GPs with initial inducing inputs among h (n, F)."""
+    Z = setup.centres(h, spec.inducing.n_inducing)
+    mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
+    return sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
+
+
+@dataclass(frozen=True)
+class StackSpec:
+    """A stack as data.
+
+    Attributes
+    ----------
+    kernels : tuple of str or gpytorch kernel
+        One for each layer of GPs, from the inputs upwards.
+    inducing : Inducing
+    covariance : str
+        Parametrisation of q(u).
+    batch_size : int
+    outputs : callable (StackSpec, Setup) -> Outputs
+    below : callable (StackSpec, Setup, features (n, F)) -> Below
+    top : callable (StackSpec, Setup, Kernel, h (n, F), W) -> SparseLayer
+    features : Features
+    shares_kernel : bool
+        Whether the GPs of a layer have one kernel and one set of inducing inputs.
+    ard : bool
+        Whether the name of a kernel stands for one lengthscale for each input.
+    misfit : callable (number of a layer from below, its columns) -> str or None
+        What a kernel is told that does not fit a layer; None where its own message suffices.
+    """
+
+    kernels: tuple[KernelLike, ...]
+    inducing: Inducing
+    covariance: Covariance
+    batch_size: int
+    outputs: Callable[["StackSpec", Setup], Outputs]
+    below: MakeBelow = no_hidden
+    top: Top = sparse_top
+    features: Features = NO_FEATURES
+    shares_kernel: bool = False
+    ard: bool = True
+    misfit: Callable[[int, int], str | None] | None = None
+
+
+def build_stack(spec: StackSpec, setup: Setup) -> Model:
+    """From the inputs upwards: features, hidden layers, a top layer, outputs."""
+    outputs = spec.outputs(spec, setup)
+    n_latents = len(outputs.latent)
+    features, x = spec.features(setup)
+    below = spec.below(spec, setup, x)
+    h = below.h
+    kernel = kernel_of(spec, setup, h, n_latents, spec.kernels[-1], 1 + below.n_layers)
+    top = spec.top(spec, setup, kernel, h, n_latents).double()
+
+    # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on
+    # a long table that costs more than it saves.
+    if not below.n_layers or len(x) <= spec.batch_size:
+        few, weight = setup.few()
+        rows = h[few], outputs.latent[:, few], weight
+        noise_var = start_hyperparameters(top, *rows, INITIAL_NOISE)
+        rows = h, outputs.latent, setup.observed_weight
+        n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
+        start_posterior(top, *rows, noise_var, n_observed)
+        outputs.start(noise_var)
+    return outputs.model(below.stack(top, features), x, below.nodes)
+
+
+def kernel_of(
+    spec: StackSpec, setup: Setup, h: Tensor, n_gps: int, kernel: KernelLike, number: int
+) -> Kernel:
+    """Kernel of n_gps GPs over h (n, F), for the layer of this number from below."""
+    n_kernels = 1 if spec.shares_kernel else n_gps
+    try:
+        return make_kernel(kernel, n_kernels, h.shape[1], setup.lengthscale(h), ard=spec.ard)
+    except ValueError as error:
+        message = None if spec.misfit is None else spec.misfit(number, h.shape[1])
+        if message is None:
+            raise
+        raise ValueError(message) from error
+
+
+def sparse_layer(
+    spec: StackSpec, kernel: Kernel, Z: Tensor, mu: Tensor, variance: float
+) -> SparseLayer:
+    """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
+    posterior = make_posterior(spec.covariance, mu, variance)
+    if spec.shares_kernel:
+        Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu), dtype=torch.float32)
+        return SharedGP(kernel, Z, posterior, mean, spec.inducing.jitter)
+    return SparseGP(kernel, each_gp(kernel, Z), posterior, spec.inducing.jitter)

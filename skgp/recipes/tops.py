@@ -1,0 +1,49 @@
+"""Top layers other than plain sparse GPs."""
+
+import torch
+from torch import Tensor
+
+from skgp.core.kernels import Kernel
+from skgp.core.layers import DecoupledGP, OrthogonalGP, SparseLayer
+from skgp.core.variational import DeltaPosterior, DiagonalPosterior, make_posterior
+from skgp.fitting.setup import Setup
+from skgp.recipes.stack import StackSpec, sparse_top
+from skgp.recipes.start import INITIAL_VAR, each_gp
+
+
+def decoupled_top(
+    n_inducing_mean: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """GPs whose mean has inducing inputs of its own (parametric GP paper, section 3.2)."""
+    Z_mean = each_gp(kernel, setup.centres(h, n_inducing_mean))
+    Z = each_gp(kernel, setup.centres(h, spec.inducing.n_inducing))
+    mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2], dtype=torch.float32))
+    posterior = DiagonalPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), INITIAL_VAR)
+    return DecoupledGP(kernel, Z_mean, Z, mean_posterior, posterior, spec.inducing.jitter)
+
+
+def orthogonal_top(
+    n_orthogonal: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """GPs whose mean has a second basis, orthogonal to that of q(u)."""
+    n_inducing = spec.inducing.n_inducing
+    Z = setup.centres(h, n_inducing)
+    joint = setup.centres(h, n_inducing + n_orthogonal)
+    n_more = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows
+    if n_more == 0:
+        return sparse_top(spec, setup, kernel, h, n_gps)
+    # The mean's own basis is to be where that of q(u) is not.
+    farthest = torch.cdist(joint, Z).amin(1).topk(n_more).indices
+    Z, Z_mean = each_gp(kernel, Z), each_gp(kernel, joint[farthest])
+    mu = torch.zeros(Z.shape[:2], dtype=torch.float32)
+    posterior = make_posterior(spec.covariance, mu, INITIAL_VAR)
+    return OrthogonalGP(kernel, Z_mean, Z, posterior, spec.inducing.jitter)
+
+
+def top_without_mean(
+    spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """Sparse GPs without a prior mean: the biases of the units above them suffice."""
+    layer = sparse_top(spec, setup, kernel, h, n_gps)
+    layer.mean.requires_grad_(False)
+    return layer
