@@ -74,7 +74,7 @@ def estimators(page: str, public: set[str]) -> Iterator[str]:
 
 
 def levels(page: str, expected: tuple[tuple[str, ...], ...]) -> Iterator[str]:
-    """The levels are those of tests/test_architecture.py, from zero. `a.*` stands for all of a."""
+    """The levels are those of tests/levels.py, from zero. `a.*` stands for all of a."""
     rows = rows_below(page, "| level | modules |")
     if [number for number, _ in rows] != [str(i) for i in range(len(expected))]:
         yield f"the levels are not numbered from 0 to {len(expected) - 1}"
@@ -126,7 +126,7 @@ def decision_pages() -> dict[str, str]:
 # (check, page, what the code says)
 CHECKS: list[tuple[Callable[[str, Any], Iterator[str]], Path, Callable[[], Any]]] = [
     (estimators, PAGE, public_estimators),
-    (levels, PAGE, lambda: assigned(ROOT / "tests" / "test_architecture.py", "LEVELS")),
+    (levels, PAGE, lambda: assigned(ROOT / "tests" / "levels.py", "LEVELS")),
     (subjects, PAGE, core_modules),
     (files, README, core_modules),
     (decisions, DECISIONS / "index.md", decision_pages),

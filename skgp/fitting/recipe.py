@@ -110,6 +110,11 @@ def always_float32(n: int) -> str:
     return "float32"
 
 
+def no_stream_if_stopping(p: Any) -> str | None:
+    """Why an estimator that stops early takes no streams."""
+    return "partial_fit does not support early_stopping=True" if p.early_stopping else None
+
+
 def as_trained(model: Model, table: Table) -> Model:
     """The model itself: training by minibatches leaves everything in its parameters."""
     return model

@@ -17,6 +17,7 @@ from skgp.fitting.recipe import (
     Stopping,
     float64_if_one_batch,
     minibatch_plan,
+    no_stream_if_stopping,
 )
 from skgp.fitting.setup import Setup
 from skgp.recipes.hidden import Layers, MakeNodes, hidden_gps
@@ -93,11 +94,6 @@ def stack_recipe(
         dtype=partial(float64_if_one_batch, p.batch_size),
         no_stream=no_stream_if_stopping(p),
     )
-
-
-def no_stream_if_stopping(p: Any) -> str | None:
-    """Why an estimator that stops early takes no streams."""
-    return "partial_fit does not support early_stopping=True" if p.early_stopping else None
 
 
 def deep_recipe(

@@ -26,9 +26,9 @@ from skgp.fitting.recipe import (
     Stopping,
     float64_if_one_batch,
     minibatch_plan,
+    no_stream_if_stopping,
 )
 from skgp.fitting.setup import Setup
-from skgp.recipes.assemble import no_stream_if_stopping
 from skgp.recipes.optimizers import adam
 
 

@@ -1,0 +1,136 @@
+"""What may import what in skgp: the tables of the rules in test_architecture.py."""
+
+# Each row may import the rows above it. A unit (one entry) may import itself, so an entry may be a
+# package; two entries of one row never import each other.
+LEVELS = (
+    ("skgp.exceptions", "skgp._version"),
+    (
+        "skgp.core.linalg",
+        "skgp.core.bivariate",
+        "skgp.core.conjugate_gradients",
+        "skgp.core.gradients",
+        "skgp.core.memory",
+        "skgp.core.normal_rule",
+        "skgp.core.processes",
+        "skgp.core.rows",
+        "skgp.core.subsample",
+    ),
+    (
+        "skgp.core.activations",
+        "skgp.core.kernels",
+        "skgp.core.inducing",
+        "skgp.core.local",
+        "skgp.core.nodes",
+        "skgp.core.variational",
+        "skgp.distributions",
+    ),
+    (
+        "skgp.core.layers",
+        "skgp.core.features",
+        "skgp.core.fitc",
+        "skgp.core.optimizers",
+        "skgp.core.quadrature",
+        "skgp.core.chain",
+    ),
+    (
+        "skgp.core.likelihoods",
+        "skgp.core.mixing",
+        "skgp.core.stack",
+        "skgp.core.units",
+        "skgp.core.initialisation",
+        "skgp.core.exact",
+        "skgp.core.projected",
+        "skgp.core.sghmc",
+    ),
+    ("skgp.core.class_likelihood", "skgp.core.objectives", "skgp.core.readout"),
+    (
+        "skgp.core.bernoulli",
+        "skgp.core.robust_max",
+        "skgp.core.softmax",
+        "skgp.core.training",
+        "skgp.core.dropout",
+        "skgp.core.latent_stack",
+        "skgp.core.cvae",
+        "skgp.core.readout_stack",
+    ),
+    ("skgp.core.importance", "skgp.core.latent_inputs"),
+    (
+        "skgp.fitting.affordable",
+        "skgp.fitting.arguments",
+        "skgp.fitting.cache",
+        "skgp.fitting.parameters",
+        "skgp.fitting.setup",
+        "skgp.fitting.table",
+    ),
+    ("skgp.fitting.chunks", "skgp.fitting.model", "skgp.fitting.rows"),
+    (
+        "skgp.fitting.outliers",
+        "skgp.fitting.predict",
+        "skgp.fitting.recipe",
+        "skgp.fitting.stream",
+    ),
+    ("skgp.fitting.fit",),
+    ("skgp.recipes.start",),
+    ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
+    (
+        "skgp.recipes.collapsed",
+        "skgp.recipes.hidden",
+        "skgp.recipes.latent",
+        "skgp.recipes.latent_inputs",
+        "skgp.recipes.optimizers",
+        "skgp.recipes.outputs",
+        "skgp.recipes.tops",
+    ),
+    ("skgp.recipes.assemble", "skgp.recipes.networks", "skgp.recipes.readouts"),
+    ("skgp.recipes.readout_recipes",),
+    ("skgp.estimators._attributes", "skgp.estimators._documentation"),
+    ("skgp.estimators._estimator", "skgp.estimators._parameters"),
+    (
+        "skgp.estimators._classifier",
+        "skgp.estimators._embedding",
+        "skgp.estimators._regressor",
+    ),
+    ("skgp.estimators.",),  # every public module: the families
+)
+# Beside the levels: what each of these may import of skgp, itself apart.
+SIDE = {
+    "skgp.compose": ("skgp.exceptions", "skgp.distributions"),
+    "skgp.datasets": ("skgp.exceptions", "skgp.distributions"),
+    "skgp.persistence": ("skgp.exceptions", "skgp.distributions"),
+    "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
+    "skgp.plotting": ("skgp.exceptions", "skgp.distributions", "skgp.compose", "skgp.scoring"),
+}
+# `__init__` files that collect names: they import from their own package, and nothing imports them.
+FACADES = ("skgp", "skgp.core", "skgp.estimators", "skgp.fitting", "skgp.recipes")
+# Packages from which users import nothing, but for the families below.
+INSIDE = ("core", "fitting", "recipes", "estimators")
+# Families whose names `skgp` does not export, because they are not what it is for.
+PUBLIC_FAMILIES = ("skgp.estimators.baselines",)
+
+# package: the only modules that may import it
+OWNERS = {
+    "gpytorch": ("skgp.core.kernels",),
+    "linear_operator": ("skgp.core.conjugate_gradients",),
+}
+# part of skgp: packages it never imports, with the exceptions
+FORBIDDEN = {"skgp.core": {"sklearn": ("skgp.core.inducing",)}}
+# part of skgp: packages it imports inside functions only
+LAZY = {
+    "skgp": ("matplotlib",),
+    "skgp.distributions": ("torch",),
+    "skgp.scoring": ("torch",),
+}
+GLOBAL_SETTERS = {
+    "numpy.random.seed",
+    "random.seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "torch.manual_seed",
+    "torch.random.manual_seed",
+    "torch.seed",
+    "torch.set_default_device",
+    "torch.set_default_dtype",
+    "torch.set_num_threads",
+}
+# (module, setter): in a forked process one thread is all that works.
+ALLOWED_SETTERS = {("skgp.core.processes", "torch.set_num_threads")}
