@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.likelihoods import Targets
+from skgp.core.data import Targets
 from skgp.core.nodes import Sampled, Withheld
 from skgp.core.objectives import PREDICTIVE
 

@@ -25,6 +25,7 @@ LEVELS = (
         "skgp.core.linalg",
         "skgp.core.bivariate",
         "skgp.core.conjugate_gradients",
+        "skgp.core.data",
         "skgp.core.gradients",
         "skgp.core.memory",
         "skgp.core.normal_rule",
@@ -58,19 +59,24 @@ LEVELS = (
         "skgp.core.exact",
         "skgp.core.projected",
         "skgp.core.sghmc",
+        "skgp.core.training",
     ),
-    ("skgp.core.class_likelihood", "skgp.core.objectives", "skgp.core.readout"),
+    (
+        "skgp.core.class_likelihood",
+        "skgp.core.latent_stack",
+        "skgp.core.objectives",
+        "skgp.core.readout",
+    ),
     (
         "skgp.core.bernoulli",
         "skgp.core.robust_max",
         "skgp.core.softmax",
-        "skgp.core.training",
         "skgp.core.dropout",
-        "skgp.core.latent_stack",
         "skgp.core.cvae",
         "skgp.core.readout_stack",
+        "skgp.core.importance",
+        "skgp.core.latent_inputs",
     ),
-    ("skgp.core.importance", "skgp.core.latent_inputs"),
     ("skgp.estimators._",),  # every private module of the package
     ("skgp.estimators.",),  # every public module: the families
 )

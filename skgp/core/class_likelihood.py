@@ -5,8 +5,9 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Likelihood, Targets
+from skgp.core.likelihoods import Likelihood
 
 
 class ClassLikelihood(Likelihood):

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Batch
 from skgp.core.features import half_squared_norm, tanh_network
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Local
 from skgp.core.nodes import Nodes
-from skgp.core.objectives import ELBO, Batch
+from skgp.core.objectives import ELBO
 
 
 class ConditionalVAE(nn.Module):

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from skgp.core.likelihoods import Likelihood, Targets
+from skgp.core.data import Targets
+from skgp.core.likelihoods import Likelihood
 from skgp.core.linalg import log_mean_exp
 from skgp.core.local import Free, Local
 from skgp.core.nodes import NodeRule, Nodes, Sampled, make_generator

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import Latent, Layer
-from skgp.core.likelihoods import Targets
 from skgp.core.local import LocalPosterior
 from skgp.core.nodes import Nodes
-from skgp.core.objectives import Batch
 from skgp.core.projected import ProjectedGP
 from skgp.core.stack import Stack
 

@@ -7,24 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
 from skgp.core.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
-
-
-class Targets(NamedTuple):
-    """Observed outputs of a batch.
-
-    Attributes
-    ----------
-    y : Tensor of shape (B, P)
-        Values; zero where missing.
-    mask : Tensor of shape (B, P) or None
-        One where observed, zero where missing; None if nothing is missing.
-    """
-
-    y: Tensor
-    mask: Tensor | None
 
 
 class Predictive(NamedTuple):

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian, Likelihood, Targets
+from skgp.core.likelihoods import Gaussian, Likelihood
 from skgp.core.nodes import Nodes
 from skgp.core.stack import Stack
 
@@ -31,25 +32,6 @@ class Objective(NamedTuple):
     term: Term
     reduce: Reduction
     is_quadratic: bool
-
-
-class Batch(NamedTuple):
-    """Rows of the training data.
-
-    Attributes
-    ----------
-    x : Tensor of shape (B, D)
-    targets : Targets
-    weight : Tensor of shape (B,) or None
-        Row weights with mean one over the training data; None if all are equal.
-    rows : Tensor of shape (B,) or None
-        Numbers of the rows in the table; None where nothing depends on them.
-    """
-
-    x: Tensor
-    targets: Targets
-    weight: Tensor | None
-    rows: Tensor | None = None
 
 
 def average(terms: Tensor, log_omega: Tensor) -> Tensor:

@@ -9,12 +9,12 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from skgp.core.data import Batch
 from skgp.core.features import half_squared_norm
 from skgp.core.initialisation import start_hyperparameters
 from skgp.core.kernels import make_kernel
 from skgp.core.layers import SparseGP
 from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import Batch
 from skgp.core.optimizers import LBFGS
 from skgp.core.training import Candidate, Plan, constant
 from skgp.core.variational import FullPosterior

@@ -3,9 +3,9 @@
 from torch import Tensor
 
 from skgp.core.cvae import ConditionalVAE, cvae_loss
+from skgp.core.data import Batch
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import Sampled
-from skgp.core.objectives import Batch
 from skgp.estimators._network_model import NetworkModel
 
 

@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
+from skgp.core.data import Batch
 from skgp.core.dropout import DropoutNetwork, dropout_loss
 from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import Batch
 from skgp.estimators._network_model import NetworkModel
 
 

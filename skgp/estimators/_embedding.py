@@ -15,13 +15,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from skgp.core.data import Batch, Targets
 from skgp.core.gradients import recorded_gradients
 from skgp.core.initialisation import principal_scores
 from skgp.core.kernels import Kernel, make_kernel
 from skgp.core.latent_inputs import N_COMPARED, LatentInputs
-from skgp.core.likelihoods import Targets
 from skgp.core.local import Local
-from skgp.core.objectives import Batch, loss
+from skgp.core.objectives import loss
 from skgp.distributions import NormalMixture
 from skgp.estimators._chunks import Chunks
 from skgp.estimators._model import EmbeddingModel, GPModel, Model, StackModel

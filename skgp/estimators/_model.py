@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.class_likelihood import ClassLikelihood
+from skgp.core.data import Batch
 from skgp.core.latent_inputs import Inversion, LatentInputs
 from skgp.core.layers import Latent
 from skgp.core.likelihoods import Gaussian, Likelihood, Predictive
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import PREDICTIVE, Batch, Objective
+from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.stack import Stack
 from skgp.estimators._table import Scale, Table
 

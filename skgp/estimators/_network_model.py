@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from skgp.core.data import Batch
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import PREDICTIVE, Batch
+from skgp.core.objectives import PREDICTIVE
 from skgp.estimators._model import Predictor, RegressionModel
 
 

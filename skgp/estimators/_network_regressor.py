@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval
 from torch import Tensor
 
+from skgp.core.data import Batch
 from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import Batch
 from skgp.core.optimizers import Adam
 from skgp.core.training import Candidate
 from skgp.estimators._minibatch_regressor import MinibatchRegressor

@@ -9,12 +9,13 @@ import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 
+from skgp.core.data import Batch
 from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.initialisation import start_hyperparameters, start_posterior
 from skgp.core.kernels import Kernel, KernelLike, make_kernel
 from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import Batch, Objective, loss
+from skgp.core.objectives import Objective, loss
 from skgp.core.optimizers import Adam, Optimizer
 from skgp.core.projected import SharedGP
 from skgp.core.stack import GPStack, Stack

@@ -8,16 +8,17 @@ import torch
 from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor
 
+from skgp.core.data import Batch, Targets
 from skgp.core.features import FeatureExtractor
 from skgp.core.importance import latent_loss
 from skgp.core.initialisation import principal_directions, start_covariates
 from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.layers import SparseLayer
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Amortized, Free, LocalPosterior
 from skgp.core.nodes import Sampled
-from skgp.core.objectives import ELBO, Batch, Objective
+from skgp.core.objectives import ELBO, Objective
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import make_posterior
 from skgp.distributions import NormalMixture, kernel_density

@@ -15,8 +15,8 @@ from torch import Tensor
 from skgp.core import robust_max, softmax
 from skgp.core.bernoulli import Bernoulli, Logit, Probit
 from skgp.core.class_likelihood import ClassLikelihood
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Targets
 from skgp.core.normal_rule import log_ndtr as tensor_log_ndtr
 from skgp.core.normal_rule import normal_rule
 from skgp.core.objectives import ELBO, PREDICTIVE

@@ -14,12 +14,12 @@ from oracles.sparse import layer_moments
 from scipy.special import logsumexp
 from torch import Tensor, nn
 
+from skgp.core.data import Batch, Targets
 from skgp.core.importance import latent_loss
 from skgp.core.latent_stack import LatentStack
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Amortized, Free
-from skgp.core.objectives import Batch
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import FullPosterior
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
+from skgp.core.data import Batch, Targets
 from skgp.core.initialisation import (
     collapsed_bound,
     start_covariates,
@@ -16,9 +17,9 @@ from skgp.core.initialisation import (
 )
 from skgp.core.kernels import Stationary
 from skgp.core.layers import DecoupledGP, SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.projected import SharedGP
 from skgp.core.stack import GPStack
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, FullPosterior

@@ -12,12 +12,13 @@ from oracles.sparse import kl as dense_kl
 from oracles.sparse import layer_moments
 from scipy.optimize import minimize
 
+from skgp.core.data import Batch, Targets
 from skgp.core.latent_inputs import Inversion, LatentInputs
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Local
 from skgp.core.mixing import NormalMixing
 from skgp.core.nodes import Sampled, Withheld
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack

@@ -18,13 +18,13 @@ from oracles.models import dense_gps, normal, random_likelihood, to_array
 from oracles.sparse import layer_moments
 from torch import nn
 
+from skgp.core.data import Batch, Targets
 from skgp.core.importance import latent_loss
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Targets
 from skgp.core.local import Free
 from skgp.core.nodes import Sampled
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.projected import ProjectedGP
 from skgp.core.stack import GPStack
 

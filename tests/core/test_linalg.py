@@ -9,7 +9,7 @@ import torch
 from oracles.models import normal, random_decoupled, random_layer, random_likelihood
 from torch import Tensor
 
-from skgp.core.likelihoods import Targets
+from skgp.core.data import Batch, Targets
 from skgp.core.linalg import (
     cholesky,
     correlated,
@@ -22,7 +22,7 @@ from skgp.core.linalg import (
     whitened_weights,
 )
 from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 

@@ -34,16 +34,16 @@ from oracles.sparse import (
 )
 from scipy import stats
 
+from skgp.core.data import Batch, Targets
 from skgp.core.kernels import GPyTorchKernel
 from skgp.core.layers import DecoupledGP, Latent, SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import Nodes, trivial
 from skgp.core.objectives import (
     ELBO,
     MAP,
     PREDICTIVE,
     VFITC,
-    Batch,
     Objective,
     average,
     gamma_robust,

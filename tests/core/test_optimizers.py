@@ -13,7 +13,7 @@ from oracles.kernels import covariance
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch
 from skgp.core.optimizers import LBFGS, Adam, Clipped, Optimizer
 from skgp.core.training import Candidate, Trainer, constant, one_cycle
 

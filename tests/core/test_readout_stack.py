@@ -21,11 +21,12 @@ from oracles.sparse import layer_moments
 from torch import nn
 
 from skgp.core.activations import ACTIVATIONS
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
 from skgp.core.nodes import Nodes, Sampled, Withheld, trivial
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.projected import SharedGP
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack

@@ -17,10 +17,11 @@ from oracles.models import normal, random_kernel, to_array
 from torch import Tensor, nn
 
 from skgp.core.chain import Chain
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import trivial
-from skgp.core.objectives import MAP, Batch, loss
+from skgp.core.objectives import MAP, loss
 from skgp.core.optimizers import Adam
 from skgp.core.sghmc import SGHMC
 from skgp.core.stack import GPStack
