@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from skgp.core.kernels import Kernel
 from skgp.core.linalg import (
+    basis_weights,
     inverse_cholesky,
     lower_outer,
     lower_product,
     upper_product,
-    whitened_weights,
 )
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, Posterior
 
@@ -63,33 +63,33 @@ class Factors(NamedTuple):
         Square root of the covariance of q.
     q_cov : Tensor of shape (W, M, M) or (W, M)
         The covariance, or its diagonal if nothing else of it differs from zero.
-    white_weights : Tensor of shape (W, M)
+    column_weights : Tensor of shape (W, M)
         Weights of the whitened columns A = L_inv Kuf in the mean of f.
-    weights : Tensor of shape (W, M_mean) or None
-        Weights in the mean of f of the kernel functions of a further basis; None without one.
+    basis_weights : Tensor of shape (W, M_mean) or None
+        Weights in the mean of f of the functions k(Z_mean, x) of a further basis; None without one.
     """
 
     L_inv: Tensor
     q_mu: Tensor
     q_sqrt: Tensor | None
     q_cov: Tensor
-    white_weights: Tensor
-    weights: Tensor | None
+    column_weights: Tensor
+    basis_weights: Tensor | None
 
 
 def make_factors(
     L_inv: Tensor,
     q_mu: Tensor,
     q_sqrt: Tensor | None,
-    white_weights: Tensor,
-    weights: Tensor | None,
+    column_weights: Tensor,
+    basis_weights: Tensor | None,
 ) -> Factors:
     """Factors with the covariance of q that goes with its root."""
     if q_sqrt is None:
         q_cov = torch.zeros_like(q_mu)
     else:
         q_cov = q_sqrt @ q_sqrt.mT if q_sqrt.dim() == 3 else q_sqrt.square()
-    return Factors(L_inv, q_mu, q_sqrt, q_cov, white_weights, weights)
+    return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
 
 
 class Layer(nn.Module, ABC):
@@ -228,8 +228,8 @@ class TwoBasisGP(SparseLayer):
     Z_mean: nn.Parameter  # inducing inputs (W, M_mean, D) of the mean
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        assert factors.weights is not None
-        further = factors.weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
+        assert factors.basis_weights is not None
+        further = factors.basis_weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
         mean, explained, q = _project(self.kernel.Kuf(self.Z, x), factors)
         return mean + further.squeeze(-2), explained, q
 
@@ -279,7 +279,7 @@ class DecoupledGP(TwoBasisGP):
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         K_mean = self.kernel.Kuu(self.Z_mean)
-        weights = whitened_weights(K_mean, self.mean_posterior.mu, self.jitter)
+        weights = basis_weights(K_mean, self.mean_posterior.mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, weights)
 
@@ -338,10 +338,11 @@ class OrthogonalGP(TwoBasisGP):
         A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
         rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
         rest = rest + self.jitter * torch.eye(rest.shape[-1], dtype=rest.dtype, device=rest.device)
-        weights = whitened_weights(rest, self.orthogonal_mu, self.jitter)
+        a = basis_weights(rest, self.orthogonal_mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        white_weights = q_mu - (A_mean @ weights.unsqueeze(-1)).squeeze(-1)
-        return make_factors(L_inv, q_mu, q_sqrt, white_weights, weights)
+        # f_mean = a^T (k_gx - A_mean^T A) + q_mu^T A, so A has the weights q_mu - A_mean a.
+        column_weights = q_mu - (A_mean @ a.unsqueeze(-1)).squeeze(-1)
+        return make_factors(L_inv, q_mu, q_sqrt, column_weights, a)
 
     def kl(self, factors: Factors) -> Tensor:
         further = 0.5 * self.orthogonal_mu.square().sum()
@@ -351,7 +352,7 @@ class OrthogonalGP(TwoBasisGP):
 def _project(Kuf: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
     """Column by column with A = L_inv Kuf: weights^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
     projection = _FullProjection if factors.q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(Kuf, factors.L_inv, factors.q_cov, factors.white_weights)
+    mean, explained, q = projection.apply(Kuf, factors.L_inv, factors.q_cov, factors.column_weights)
     return mean, explained, q
 
 

@@ -139,15 +139,16 @@ def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     return result
 
 
-def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
-    """Weights a = Luu^-T q_mu of the basis functions k(Z, x), so that the mean is a^T k(Z, x).
+def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
+    """Weights a = Luu^-T v of the basis functions k(Z, x), so that the mean is a^T k(Z, x).
 
     A basis that serves a mean alone needs one triangular solve, not the inverse factor.
 
     Parameters
     ----------
     K : Tensor of shape (W, M, M)
-    q_mu : Tensor of shape (W, M)
+    v : Tensor of shape (W, M)
+        Weights of the whitened columns Luu^-1 k(Z, x).
     jitter : float
         As in `cholesky`.
 
@@ -155,7 +156,7 @@ def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M), dtype of K
     """
-    result: Tensor = _WhitenedWeights.apply(K, q_mu, jitter)
+    result: Tensor = _BasisWeights.apply(K, v, jitter)
     return result
 
 
@@ -257,22 +258,22 @@ class _Correlated(torch.autograd.Function):
         return _shrunk((G + G.mT).mul_(0.5), rung), dz
 
 
-class _WhitenedWeights(torch.autograd.Function):
+class _BasisWeights(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
+    def forward(ctx: Any, K: Tensor, v: Tensor, jitter: float) -> Tensor:
         L = cholesky(K, jitter)
-        rhs = q_mu.double().unsqueeze(-1)
+        rhs = v.double().unsqueeze(-1)
         a = torch.linalg.solve_triangular(L.mT, rhs, upper=True).squeeze(-1)
-        ctx.save_for_backward(L.to(K.dtype), q_mu)
+        ctx.save_for_backward(L.to(K.dtype), v)
         ctx.jitter = jitter
         return a.to(K.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
-        # With w = L^-1 da: dq_mu = w and dL = -tril(a w^T), so L^T dL becomes -q_mu w^T.
-        L, q_mu = ctx.saved_tensors
+        # With w = L^-1 da: dv = w and dL = -tril(a w^T), so L^T dL becomes -v w^T.
+        L, v = ctx.saved_tensors
         w = torch.linalg.solve_triangular(L, grads[0].unsqueeze(-1), upper=False)
-        P = _half_tril(q_mu.unsqueeze(-1) * w.mT)
+        P = _half_tril(v.unsqueeze(-1) * w.mT)
         G = torch.linalg.solve_triangular(L.mT, P, upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
         return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None

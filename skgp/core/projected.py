@@ -59,7 +59,7 @@ class SharedGP(SparseLayer):
             q: Tensor = _SharedForm.apply(A, factors.q_cov)
         else:
             q = factors.q_cov @ A.square()
-        return factors.white_weights @ A, A.square().sum(-2, keepdim=True), q
+        return factors.column_weights @ A, A.square().sum(-2, keepdim=True), q
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)

@@ -73,4 +73,4 @@ class ChainModel(GPModel):
         parts = position.split([of_layer.q_mu.numel() for of_layer in factors])
         values = [part.view_as(f.q_mu) for part, f in zip(parts, factors, strict=True)]
         pairs = zip(factors, values, strict=True)
-        return [f._replace(q_mu=v, white_weights=v) for f, v in pairs]
+        return [f._replace(q_mu=v, column_weights=v) for f, v in pairs]
