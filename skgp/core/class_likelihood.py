@@ -60,10 +60,5 @@ class ClassLikelihood(Likelihood):
         return torch.stack(each, -1).log_softmax(-1)
 
 
-def deviation(variance: Tensor) -> Tensor:
-    """Root of a variance, with a floor that keeps its slope finite where f is certain."""
-    return variance.clamp_min(torch.finfo(variance.dtype).eps).sqrt()
-
-
 def _codes(targets: Targets) -> Tensor:
     return targets.y[:, 0].long()

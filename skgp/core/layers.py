@@ -43,6 +43,15 @@ class Latent(NamedTuple):
         """Variance of the latent functions."""
         return self.v_prior + self.v_q
 
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation, with a floor that keeps its slope finite where f is certain."""
+        return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
+
+    def draw(self, xi: Tensor) -> Tensor:
+        """f = f_mean + sqrt(f_var) xi at standardised values xi, broadcastable to (Q, B, W)."""
+        return self.f_mean + self.std * xi
+
 
 def certain(f_mean: Tensor) -> Latent:
     """Latent functions (Q, B, W) without variance."""

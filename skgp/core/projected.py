@@ -94,10 +94,7 @@ class ProjectedGP(SharedGP):
 
     def propagate(self, h: Tensor, xi: Tensor, factors: Factors) -> Tensor:
         """Values (Q, B, F) at h (Q or 1, B, F) and nodes xi (Q, 1, W)."""
-        latent = self.moments(h, factors)
-        # The floor keeps the slope of the root finite where a layer is certain.
-        deviation = latent.f_var.clamp_min(torch.finfo(h.dtype).eps).sqrt()
-        return h + (latent.f_mean + deviation * xi) @ self.projection
+        return h + self.moments(h, factors).draw(xi) @ self.projection
 
     def draw(self, h: Tensor, factors: Factors, generator: torch.Generator) -> Tensor:
         """Values at h (S, K, B, F), joint over the K inputs that a row has in each of S draws.

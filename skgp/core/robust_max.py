@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
 from skgp.core.normal_rule import normal_rule
 
@@ -52,7 +52,7 @@ class RobustMax(ClassLikelihood):
         int N(f_c | m_c, v_c) prod_{j != c} Phi((f_c - m_j) / s_j) df_c (Hernandez-Lobato et al.
         2011), by quadrature over f_c.
         """
-        mean, scale = latent.f_mean, deviation(latent.f_var)
+        mean, scale = latent.f_mean, latent.std
         own = codes.expand(mean.shape[:-1]).flatten()
         value: Tensor = _Largest.apply(mean.flatten(0, 1), scale.flatten(0, 1), own)
         return value.view(mean.shape[:-1])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
 from skgp.core.nodes import Sampled
 
@@ -57,7 +57,7 @@ class Softmax(ClassLikelihood):
 
     def _chunks(self, latent: Latent) -> Iterator[tuple[Tensor, slice]]:
         """Log probabilities (S, Q, n, C) of S draws, of n rows at a time, and which rows."""
-        mean, scale = latent.f_mean, deviation(latent.f_var)
+        mean, scale = latent.f_mean, latent.std
         n_nodes, n_rows, n_classes = mean.shape
         xi = self._draw(n_nodes, n_rows).to(mean)
         size = max(1, _CELLS // (len(xi) * n_nodes * n_classes))

@@ -123,10 +123,7 @@ class GPStack(Stack):
         *hidden, top = zip(self._layers(), factors, self.connections, strict=True)
         for (layer, layer_factors, connection), xi in zip(hidden, nodes.xi, strict=True):
             h, h_mean = connection.inputs(h, inputs)
-            latent = layer.moments(h, layer_factors, h_mean)
-            # The floor keeps the slope of the root finite where a layer is certain.
-            deviation = latent.f_var.clamp_min(torch.finfo(h.dtype).eps).sqrt()
-            h = latent.f_mean + deviation * xi
+            h = layer.moments(h, layer_factors, h_mean).draw(xi)
         layer, layer_factors, connection = top
         h, h_mean = connection.inputs(h, inputs)
         return layer.moments(h, layer_factors, h_mean)

@@ -80,7 +80,7 @@ class IdentityUnits(Units):
         return latent.f_mean
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
-        return UnitMoments(_draw(latent, xi), None)
+        return UnitMoments(latent.draw(xi), None)
 
     def kl(self) -> float:
         return 0.0
@@ -112,7 +112,7 @@ class NoisyUnits(Units):
         return latent.f_mean
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
-        return UnitMoments(_draw(self._noisy(latent), xi), None)
+        return UnitMoments(self._noisy(latent).draw(xi), None)
 
     def kl(self) -> float:
         return 0.0
@@ -170,7 +170,7 @@ class NeuralUnits(Units):
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         xi_f, xi_b = xi[..., : self.n_latents], xi[..., self.n_latents :]
         bias, bias_scale = self.bias.moments()
-        a = _draw(latent, xi_f) @ self.weight.mT + bias + bias_scale * xi_b
+        a = latent.draw(xi_f) @ self.weight.mT + bias + bias_scale * xi_b
         return UnitMoments(self.activation(a), None)
 
     def kl(self) -> Tensor:
@@ -178,9 +178,3 @@ class NeuralUnits(Units):
 
     def log_prior(self) -> Tensor:
         return -0.5 * self.weight.square().sum()
-
-
-def _draw(latent: Latent, xi: Tensor) -> Tensor:
-    # The floor keeps the slope of the root finite where a layer is certain.
-    deviation = latent.f_var.clamp_min(torch.finfo(xi.dtype).eps).sqrt()
-    return latent.f_mean + deviation * xi
