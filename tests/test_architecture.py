@@ -39,6 +39,7 @@ LEVELS = (
         "skgp.core.inducing",
         "skgp.core.local",
         "skgp.core.nodes",
+        "skgp.core.projection",
         "skgp.core.variational",
         "skgp.distributions",
     ),

@@ -127,7 +127,10 @@ class LatentStack(Stack):
     @property
     def layers(self) -> list[Layer]:
         """The GP layers from the inputs upwards."""
-        return [*(block for block in self._blocks() if isinstance(block, Layer)), self._top]
+        return [
+            *(block.layer for block in self._blocks() if isinstance(block, ProjectedGP)),
+            self._top,
+        ]
 
     def _layers(self) -> list[Layer]:
         return self.layers

@@ -11,10 +11,8 @@ from skgp.core.kernels import Kernel
 from skgp.core.linalg import (
     basis_weights,
     inverse_cholesky,
-    lower_outer,
-    lower_product,
-    upper_product,
 )
+from skgp.core.projection import project, project_shared
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, Posterior
 
 _BLOCK = 400_000  # numbers of a kernel block, of which a few are held in the cache
@@ -197,18 +195,39 @@ class SparseLayer(Layer):
 class SparseGP(SparseLayer):
     """Sparse GPs whose mean and variance share one set of inducing inputs.
 
+    W independent GPs may also have the kernel and the inducing inputs in common. One Cholesky
+    factor and one whitened block A then serve all of them.
+
     Parameters
     ----------
     kernel : Kernel
-    Z : Tensor of shape (W, M, D)
+        Of each GP, or of the one that all share.
+    Z : Tensor of shape (W, M, D), or (1, M, D) with a shared kernel
         Initial inducing inputs.
     posterior : Posterior
-        q(v) of the whitened inducing variables.
+        q(v) of the whitened inducing variables of the W GPs.
     jitter : float
+    n_sharing : int, optional
+        Number W of GPs that share the kernel and Z; None if each has its own.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether the GPs share a kernel, be it that there is only one of them.
     """
 
-    def __init__(self, kernel: Kernel, Z: Tensor, posterior: Posterior, jitter: float) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        Z: Tensor,
+        posterior: Posterior,
+        jitter: float,
+        n_sharing: int | None = None,
+    ) -> None:
         super().__init__(kernel, jitter)
+        self.is_shared = n_sharing is not None
+        if n_sharing is not None:
+            self.mean = nn.Parameter(torch.zeros(n_sharing, dtype=torch.float32))
         self.Z = nn.Parameter(Z)
         self.posterior = posterior
 
@@ -225,7 +244,10 @@ class SparseGP(SparseLayer):
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        return _project(self.kernel.Kuf(self.Z, x), factors)
+        projection = project_shared if self.is_shared else project
+        return projection(
+            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
+        )
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
@@ -239,7 +261,9 @@ class TwoBasisGP(SparseLayer):
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         assert factors.basis_weights is not None
         further = factors.basis_weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
-        mean, explained, q = _project(self.kernel.Kuf(self.Z, x), factors)
+        mean, explained, q = project(
+            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
+        )
         return mean + further.squeeze(-2), explained, q
 
 
@@ -356,60 +380,3 @@ class OrthogonalGP(TwoBasisGP):
     def kl(self, factors: Factors) -> Tensor:
         further = 0.5 * self.orthogonal_mu.square().sum()
         return further + self.posterior.kl(factors.q_mu, factors.q_sqrt)
-
-
-def _project(Kuf: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-    """Column by column with A = L_inv Kuf: weights^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
-    projection = _FullProjection if factors.q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(Kuf, factors.L_inv, factors.q_cov, factors.column_weights)
-    return mean, explained, q
-
-
-class _DiagonalProjection(torch.autograd.Function):
-    """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
-
-    @staticmethod
-    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:
-        A = lower_product(L_inv, Kuf)
-        rows = torch.stack([torch.ones_like(s), s], -2) @ A.square()  # (W, 2, N)
-        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
-        ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
-        return mean, rows[:, 0], rows[:, 1]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
-        d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
-        d_explained, twice = 2.0 * d_explained.unsqueeze(-2), 2.0 * s.unsqueeze(-1)
-        slope = torch.addcmul(d_explained, twice, d_q.unsqueeze(-2))
-        dA = slope.mul_(A).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
-        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu
-
-
-class _FullProjection(torch.autograd.Function):
-    """Moments for a full S: one product S A serves the value and the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor) -> Any:
-        A = lower_product(L_inv, Kuf)
-        SA = S @ A
-        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
-        ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
-        return mean, A.square().sum(-2), (A * SA).sum(-2).clamp_(min=0.0)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
-        d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A d_explained + 2 S A d_q;  dS = A diag(d_q) A^T
-        dA = A * (2.0 * d_explained).unsqueeze(-2)
-        dA.addcmul_(SA, (2.0 * d_q).unsqueeze(-2))
-        dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
-        lower = lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A)
-        dS = lower + lower.tril(-1).mT
-        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return dKuf, dL_inv, dS, d_mu

@@ -8,8 +8,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skgp.core.features import FeatureExtractor, make_features, start_features
 from skgp.core.kernels import PROFILES, GPyTorchBase, Kernel, KernelLike
-from skgp.core.layers import SparseLayer
-from skgp.core.projected import SharedGP
+from skgp.core.layers import SparseGP, SparseLayer
 from skgp.estimators._model import StackModel
 from skgp.estimators._setup import Setup
 from skgp.estimators._table import Array
@@ -68,7 +67,8 @@ class GPEstimator(TrainedEstimator):
         """Without the axis of the first layer's functions where there is only one by design."""
         stack = self._fitted_model().stack
         alone = stack.bottom is stack.top and not self._output_shape
-        return values[0] if alone or isinstance(stack.bottom, SharedGP) else values
+        shared = isinstance(stack.bottom, SparseGP) and stack.bottom.is_shared
+        return values[0] if alone or shared else values
 
     def _features(self, setup: Setup) -> tuple[torch.nn.Module | None, torch.Tensor]:
         """The network of a deep kernel, or None, and the features (n, F) of the setup's rows."""

@@ -17,7 +17,6 @@ from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.nodes import NodeRule, Trivial
 from skgp.core.objectives import Objective, loss
 from skgp.core.optimizers import Adam, Optimizer
-from skgp.core.projected import SharedGP
 from skgp.core.stack import GPStack, Stack
 from skgp.core.training import Candidate
 from skgp.core.variational import Covariance, make_posterior
@@ -134,10 +133,8 @@ class StackEstimator(MinibatchEstimator, InducingEstimator):
     def _sparse_layer(self, kernel: Kernel, Z: Tensor, mu: Tensor, variance: float) -> SparseLayer:
         """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
         posterior = make_posterior(self._covariance(), mu, variance)
-        if self._shares_kernel():
-            Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu), dtype=torch.float32)
-            return SharedGP(kernel, Z, posterior, mean, self.jitter)
-        return SparseGP(kernel, each_gp(kernel, Z), posterior, self.jitter)
+        n_sharing = len(mu) if self._shares_kernel() else None
+        return SparseGP(kernel, each_gp(kernel, Z), posterior, self.jitter, n_sharing)
 
     def _covariance(self) -> Covariance:
         """Parametrisation of q(u)."""

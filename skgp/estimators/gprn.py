@@ -7,9 +7,8 @@ from torch import Tensor
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.core.layers import Layer
+from skgp.core.layers import Layer, SparseGP
 from skgp.core.mixing import GPMixing, Mixing
-from skgp.core.projected import SharedGP
 from skgp.core.units import NoisyUnits, Units
 from skgp.core.variational import make_posterior
 from skgp.estimators._documentation import documented
@@ -124,5 +123,8 @@ class GPRNRegressor(ReadoutRegressor):
         Z = setup.centres(x, self.n_inducing).unsqueeze(0)
         mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
         posterior = make_posterior(self._covariance(), mu, MIXING_VAR)
+        layer = SparseGP(kernel, Z.clone(), posterior, self.jitter, start.numel()).double()
         # With prior means of their own, weights start as those of a constant M.
-        return SharedGP(kernel, Z.clone(), posterior, start.flatten(), self.jitter).double()
+        with torch.no_grad():
+            layer.mean.copy_(start.flatten())
+        return layer

@@ -14,7 +14,7 @@ from skgp.core.importance import latent_loss
 from skgp.core.initialisation import principal_directions, start_covariates
 from skgp.core.kernels import Kernel, KernelLike, LayerKernels, layer_kernels
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
-from skgp.core.layers import SparseLayer
+from skgp.core.layers import SparseGP, SparseLayer
 from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Amortized, Free, LocalPosterior
 from skgp.core.nodes import Sampled
@@ -332,7 +332,9 @@ class IWDGPRegressor(SparseRegressor):
         projection = torch.block_diag(directions, covariates)
         mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
         posterior = make_posterior(self.covariance, mu, _HIDDEN_VAR)
-        return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, self.jitter)
+        Z = each_gp(kernel, Z)
+        layer = SparseGP(kernel, Z, posterior, self.jitter, len(projection))
+        return ProjectedGP(layer, projection)
 
     def _layer(self, kernel: Kernel, setup: Setup, features: Tensor, n_gps: int) -> SparseLayer:
         Z = self._inducing_inputs(setup, features, len(self._parts()))

@@ -217,13 +217,13 @@ def settled_stack(rng: np.random.Generator, n_importance: int | None) -> LatentS
     covariates, hidden = stack.hidden
     assert isinstance(hidden, ProjectedGP)
     with torch.no_grad():
-        hidden.kernel.log_variance.fill_(-60.0)
+        hidden.layer.kernel.log_variance.fill_(-60.0)
         if n_importance is None:
             covariates.posterior.log_std.fill_(-30.0)
             return stack
         covariates.posterior.log_std.zero_()
         covariates.posterior.mean.zero_()
-        for layer in (hidden, stack.top):
+        for layer in (hidden.layer, stack.top):
             layer.kernel.log_lengthscale[:, -1] = 40.0
     return stack
 

@@ -27,7 +27,6 @@ from skgp.core.likelihoods import Gaussian
 from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
 from skgp.core.nodes import Nodes, Sampled, Withheld, trivial
 from skgp.core.objectives import ELBO, loss
-from skgp.core.projected import SharedGP
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack
@@ -38,13 +37,16 @@ MODELS = [("MOGP", "erf"), ("GPRN", "erf"), ("SBGPRN", "erf"), ("N-MOGP", "shift
 MODELS += [("N-SBGPRN", "leaky_relu")]
 
 
-def shared_layer(rng: np.random.Generator, n_gps: int) -> SharedGP:
+def shared_layer(rng: np.random.Generator, n_gps: int) -> SparseGP:
     kernel = random_kernel(rng, "rbf", 1, D)
     posterior = random_posterior(rng, "full", n_gps, 4)
-    return SharedGP(kernel, normal(rng, 1, 4, D), posterior, normal(rng, n_gps), 1e-6).double()
+    layer = SparseGP(kernel, normal(rng, 1, 4, D), posterior, 1e-6, n_gps).double()
+    with torch.no_grad():
+        layer.mean.copy_(normal(rng, n_gps))
+    return layer
 
 
-def as_separate(layer: SharedGP) -> SparseGP:
+def as_separate(layer: SparseGP) -> SparseGP:
     """The same GPs with a kernel and inducing inputs each."""
     n_gps = len(layer.mean)
     kernel = random_kernel(np.random.default_rng(0), layer.kernel.name, n_gps, D)
