@@ -46,7 +46,6 @@ LEVELS = (
     (
         "skgp.core.layers",
         "skgp.core.features",
-        "skgp.core.fitc",
         "skgp.core.optimizers",
         "skgp.core.quadrature",
         "skgp.core.chain",
@@ -58,6 +57,7 @@ LEVELS = (
         "skgp.core.units",
         "skgp.core.initialisation",
         "skgp.core.exact",
+        "skgp.core.fitc",
         "skgp.core.projected",
         "skgp.core.sghmc",
         "skgp.core.training",

@@ -3,7 +3,7 @@
 import copy
 from abc import abstractmethod
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from sklearn.utils._param_validation import Interval
@@ -16,6 +16,7 @@ from skgp.core.kernels import make_kernel
 from skgp.core.layers import SparseGP
 from skgp.core.likelihoods import Gaussian
 from skgp.core.optimizers import LBFGS
+from skgp.core.rows import ObservedRows
 from skgp.core.training import Candidate, Plan, constant
 from skgp.core.variational import FullPosterior
 from skgp.estimators._gp_estimator import INITIAL_NOISE, each_gp
@@ -27,33 +28,15 @@ from skgp.estimators._table import Table
 _TRIAL_ITERATIONS = 5  # after which restarts are compared
 
 
-class Observed(NamedTuple):
-    """All training rows as the marginal likelihoods want them.
-
-    Attributes
-    ----------
-    x : Tensor of shape (n, F)
-        Features.
-    y : Tensor of shape (P, n)
-    weight : Tensor of shape (n,)
-    mask : Tensor of shape (P, n) or None
-    """
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor
-    mask: Tensor | None
-
-
 class CollapsedModel(GPModel):
     """Abstract base: one independent GP for each output, u integrated out."""
 
     @abstractmethod
-    def log_marginal(self, rows: Observed) -> Tensor:
+    def log_marginal(self, rows: ObservedRows) -> Tensor:
         """Log marginal likelihoods (P,) of the outputs, in nats."""
 
     @abstractmethod
-    def condition(self, rows: Observed) -> None:
+    def condition(self, rows: ObservedRows) -> None:
         """Compute what predictions need of the training rows."""
 
     def collapsed_loss(self, batch: Batch, weight_decay: float, n_data: float) -> Tensor:
@@ -69,14 +52,14 @@ class CollapsedModel(GPModel):
         model.condition(model._observed(batch, table.n_data))
         return model
 
-    def _observed(self, batch: Batch, n_data: float) -> Observed:
+    def _observed(self, batch: Batch, n_data: float) -> ObservedRows:
         like = self.likelihood.noise_var
         y, mask = batch.targets
         weight = torch.full((len(y),), n_data / len(y), dtype=like.dtype, device=like.device)
         if batch.weight is not None:
             weight = weight * batch.weight.to(like)
         x = self.stack.features(batch.x.to(like))
-        return Observed(x, y.to(like).mT, weight, None if mask is None else mask.to(like).mT)
+        return ObservedRows(x, y.to(like).mT, weight, None if mask is None else mask.to(like).mT)
 
 
 class CollapsedRegressor(GPRegressor):

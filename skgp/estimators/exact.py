@@ -11,9 +11,10 @@ from skgp.core.exact import ExactGP, exact_log_marginal
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
 from skgp.core.memory import check_memory
+from skgp.core.rows import ObservedRows
 from skgp.core.stack import GPStack
 from skgp.core.training import Candidate
-from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
+from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._parameters import store_parameters
 from skgp.estimators._setup import Setup
@@ -28,19 +29,15 @@ class _ExactModel(CollapsedModel):
     stack: GPStack
     _n_affordable = 0  # rows for which there was enough memory before this fit took any
 
-    def log_marginal(self, rows: Observed) -> Tensor:
-        gp, noise_var = self._gp, self.likelihood.noise_var
-        x, y, weight, mask = rows
+    def log_marginal(self, rows: ObservedRows) -> Tensor:
+        gp, x, y = self._gp, rows.x, rows.y
         if len(x) > self._n_affordable:
             check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
             self._n_affordable = len(x)
-        return exact_log_marginal(
-            gp.kernel, gp.mean, x, y, weight, noise_var, gp.jitter, gp.solver, mask
-        )
+        return exact_log_marginal(gp, rows, self.likelihood.noise_var)
 
-    def condition(self, rows: Observed) -> None:
-        gp = self._with_rows(rows.x)
-        gp.condition(rows.y, rows.weight, self.likelihood.noise_var, rows.mask)
+    def condition(self, rows: ObservedRows) -> None:
+        self._with_rows(rows.x).condition(rows, self.likelihood.noise_var)
 
     def release(self) -> None:
         """Drop the training rows and their factors: training copies its state often."""

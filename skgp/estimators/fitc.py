@@ -8,8 +8,9 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
 from skgp.core.kernels import KernelLike
 from skgp.core.layers import SparseGP
+from skgp.core.rows import ObservedRows
 from skgp.core.stack import GPStack
-from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor, Observed
+from skgp.estimators._collapsed_regressor import CollapsedModel, CollapsedRegressor
 from skgp.estimators._documentation import documented
 from skgp.estimators._gp_estimator import InducingEstimator
 from skgp.estimators._parameters import store_parameters
@@ -19,22 +20,17 @@ from skgp.estimators._setup import Setup
 class _FITCModel(CollapsedModel):
     """One sparse layer, whose q(u) is the exact posterior under FITC."""
 
-    def log_marginal(self, rows: Observed) -> Tensor:
-        return fitc_log_marginal(*self._arguments(rows))
+    def log_marginal(self, rows: ObservedRows) -> Tensor:
+        return fitc_log_marginal(self._layer, rows, self.likelihood.noise_var)
 
-    def condition(self, rows: Observed) -> None:
-        self._layer.start(*fitc_posterior(*self._arguments(rows)))
+    def condition(self, rows: ObservedRows) -> None:
+        self._layer.start(*fitc_posterior(self._layer, rows, self.likelihood.noise_var))
 
     @property
     def _layer(self) -> SparseGP:
         layer = self.stack.top
         assert isinstance(layer, SparseGP)
         return layer
-
-    def _arguments(self, rows: Observed) -> tuple[Any, ...]:
-        layer, noise_var = self._layer, self.likelihood.noise_var
-        x, y, weight, mask = rows
-        return layer.kernel, layer.mean, layer.Z, x, y, weight, noise_var, layer.jitter, mask
 
 
 @documented(auto_dtype="float64")
