@@ -2,7 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from skgp.core.data import Targets
 from skgp.core.layers import Latent
 from skgp.core.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
+
+Term = Callable[[Any, Latent, Targets], Tensor]  # (Q, B), of the likelihoods that have it
 
 
 class Predictive(NamedTuple):
@@ -39,6 +42,16 @@ class Likelihood(nn.Module, ABC):
     @abstractmethod
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 16), joint over outputs."""
+
+
+def expected_log_prob(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
+    """E_q(f) log p(y | f), whatever the likelihood is."""
+    return likelihood.expected_log_prob(latent, targets)
+
+
+def log_marginal(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
+    """log E_q(f) p(y | f), whatever the likelihood is."""
+    return likelihood.log_marginal(latent, targets)
 
 
 class Gaussian(Likelihood):
@@ -82,7 +95,6 @@ class Gaussian(Likelihood):
         self.log_excess_noise.copy_(excess.log())
 
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
-        # With a point q(u) it is the data term of MAP (Eqn 3), for then v_q = 0.
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var
         log_prob = _log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
@@ -127,6 +139,14 @@ class Gaussian(Likelihood):
         noise = self.noise_var + v_prior
         log_prob = _log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
         return _sum_observed(log_prob, targets.mask)
+
+    @staticmethod
+    def is_quadratic(term: Term) -> bool:
+        """Whether a term is quadratic in f.
+
+        With one layer natural-gradient steps on q(u) are then steps towards a normal optimum.
+        """
+        return term in (expected_log_prob, Gaussian.vfitc_bound)
 
     def predictive(self, latent: Latent) -> Predictive:
         """Distribution of y for each node, noise included."""

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from skgp.core.data import Batch, Targets
-from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian, Likelihood
+from skgp.core.data import Batch
+from skgp.core.likelihoods import (
+    Gaussian,
+    Likelihood,
+    Term,
+    expected_log_prob,
+    log_marginal,
+)
 from skgp.core.nodes import Nodes
 from skgp.core.stack import Stack
 
-Term = Callable[[Any, Latent, Targets], Tensor]  # of the likelihoods that have it
 Reduction = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -24,14 +28,10 @@ class Objective(NamedTuple):
     ----------
     term : callable (likelihood, latent, targets) -> (Q, B)
     reduce : callable (terms (Q, B), log_omega (Q,)) -> (B,)
-    is_quadratic : bool
-        Whether one layer's term is quadratic in u, so that natural-gradient steps on q(u) are
-        steps towards a normal optimum.
     """
 
     term: Term
     reduce: Reduction
-    is_quadratic: bool
 
 
 def average(terms: Tensor, log_omega: Tensor) -> Tensor:
@@ -44,28 +44,15 @@ def log_average_exp(terms: Tensor, log_omega: Tensor) -> Tensor:
     return torch.logsumexp(terms + log_omega.unsqueeze(-1), 0)
 
 
-def expected_log_prob(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
-    """E_q(f) log p(y | f), whatever the likelihood is."""
-    return likelihood.expected_log_prob(latent, targets)
-
-
-def log_marginal(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
-    """log E_q(f) p(y | f), whatever the likelihood is."""
-    return likelihood.log_marginal(latent, targets)
-
-
-# Quadratic with the Gaussian likelihood, for which alone natural gradients are offered.
-ELBO = Objective(expected_log_prob, average, is_quadratic=True)
-PREDICTIVE = Objective(log_marginal, log_average_exp, is_quadratic=False)
-VFITC = Objective(Gaussian.vfitc_bound, average, is_quadratic=True)
-# A point q(u) turns the ELBO into MAP: v_q vanishes and the divergence is -log p(u).
-MAP = ELBO
+# With a point q(u) it is the paper's MAP (Eqn 3): v_q vanishes, the divergence is -log p(u).
+ELBO = Objective(expected_log_prob, average)
+PREDICTIVE = Objective(log_marginal, log_average_exp)
+VFITC = Objective(Gaussian.vfitc_bound, average)
 
 
 def gamma_robust(gamma: float) -> Objective:
     """Objective of the gamma-divergence ELBO; gamma > 1 damps the pull of outliers."""
-    term = partial(Gaussian.gamma_expectation, gamma=gamma)
-    return Objective(term, average, is_quadratic=False)
+    return Objective(partial(Gaussian.gamma_expectation, gamma=gamma), average)
 
 
 def loss(

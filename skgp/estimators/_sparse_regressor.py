@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import StrOptions
 
+from skgp.core.likelihoods import Gaussian
 from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
 from skgp.core.variational import Covariance, NaturalPosterior
 from skgp.estimators._model import StackModel
@@ -46,7 +47,7 @@ class SparseRegressor(StackRegressor):
         super()._validate_params()
         if self.optimizer != "natgrad":
             return
-        if not self._objective().is_quadratic:
+        if not Gaussian.is_quadratic(self._objective().term):
             model = type(self).__name__ + (" with gamma" if getattr(self, "gamma", None) else "")
             raise ValueError(
                 "optimizer='natgrad' needs an objective that is quadratic in u, and that of "

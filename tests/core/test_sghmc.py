@@ -21,7 +21,7 @@ from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import trivial
-from skgp.core.objectives import MAP, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.optimizers import Adam
 from skgp.core.sghmc import SGHMC
 from skgp.core.stack import GPStack
@@ -162,7 +162,7 @@ def test_exact_posterior_of_a_gp(rng: np.random.Generator) -> None:
     )  # fmt: skip
 
     def energy() -> Tensor:
-        return loss(MAP, stack, likelihood, nodes, Batch(x, targets, None), beta_reg=1.0, n_data=n)
+        return loss(ELBO, stack, likelihood, nodes, Batch(x, targets, None), beta_reg=1.0, n_data=n)
 
     for _ in range(500):
         sampler.step(closure_of(energy, [v]), 0.0)

@@ -11,7 +11,7 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import NodeRule, Sampled
-from skgp.core.objectives import MAP, Objective
+from skgp.core.objectives import ELBO, Objective
 from skgp.core.optimizers import Adam, Optimizer
 from skgp.core.sghmc import SGHMC
 from skgp.core.stack import GPStack
@@ -204,7 +204,7 @@ class SGHMCDGPRegressor(DeepRegressor):
         store_parameters(self, locals())
 
     def _objective(self) -> Objective:
-        return MAP
+        return ELBO
 
     def _covariance(self) -> Covariance:
         return "delta"
