@@ -52,13 +52,13 @@ class Units(nn.Module, ABC):
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         """Draws of the units, which are certain, for base noise xi (Q, B or 1, n_noise)."""
 
-    @abstractmethod
     def kl(self) -> Tensor | float:
-        """Divergence of the posterior of what belongs to the units from its prior, in nats."""
+        """Divergence of the posterior of the units' own variables from its prior, in nats."""
+        return 0.0  # most units have none
 
-    @abstractmethod
     def log_prior(self) -> Tensor | float:
         """Log density, up to a constant, of the weights that are points under their prior."""
+        return 0.0
 
 
 class IdentityUnits(Units):
@@ -81,12 +81,6 @@ class IdentityUnits(Units):
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         return UnitMoments(latent.draw(xi), None)
-
-    def kl(self) -> float:
-        return 0.0
-
-    def log_prior(self) -> float:
-        return 0.0
 
 
 class NoisyUnits(Units):
@@ -113,12 +107,6 @@ class NoisyUnits(Units):
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         return UnitMoments(self._noisy(latent).draw(xi), None)
-
-    def kl(self) -> float:
-        return 0.0
-
-    def log_prior(self) -> float:
-        return 0.0
 
     def _noisy(self, latent: Latent) -> Latent:
         return latent._replace(v_prior=latent.v_prior + self.log_noise.exp())
