@@ -70,6 +70,18 @@ class LatentStack(Stack):
         self.hidden = nn.ModuleList(hidden)
         self._top = top
 
+    @property
+    def layers(self) -> list[Layer]:
+        hidden = (block.layer for block in self._blocks() if isinstance(block, ProjectedGP))
+        return [*hidden, self._top]
+
+    @property
+    def top(self) -> Layer:
+        return self._top
+
+    def kl(self, factors: Sequence[Any]) -> Tensor:
+        return self.layers_kl(factors)
+
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Moments for rows without targets: covariates and hidden functions at the nodes."""
         h = self.features(x).unsqueeze(0)
@@ -123,17 +135,6 @@ class LatentStack(Stack):
 
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))
-
-    @property
-    def layers(self) -> list[Layer]:
-        """The GP layers from the inputs upwards."""
-        return [
-            *(block.layer for block in self._blocks() if isinstance(block, ProjectedGP)),
-            self._top,
-        ]
-
-    def _layers(self) -> list[Layer]:
-        return self.layers
 
 
 def evidence(features: Tensor, targets: Targets) -> Tensor:

@@ -19,10 +19,14 @@ class Nodes(NamedTuple):
         Standardised nodes, one tensor per hidden layer.
     log_omega : Tensor of shape (Q,)
         Log-weights; their exponentials sum to one.
+    units : Tensor of shape (Q, B or 1, n_noise) or None
+        Standard normals at which the units of a readout are drawn; None if there is no readout, or
+        if its units are integrated out.
     """
 
     xi: tuple[Tensor, ...]
     log_omega: Tensor
+    units: Tensor | None = None
 
 
 def trivial(like: Tensor) -> Nodes:
@@ -130,24 +134,27 @@ class Sampled(NodeRule):
         return draws.to(self.fixed.device)
 
 
-class Withheld(NodeRule):
-    """Sampled nodes whose last ones are for predictions alone: in training they are integrated out.
+class UnitNodes(NodeRule):
+    """Sampled nodes of hidden layers and of a readout's units, drawn together.
 
     Parameters
     ----------
     rule : Sampled
-        Without hidden layers it has nodes of the last kind only, and training has one node.
+        Of the hidden layers and, as the last of its widths, of the units.
+    integrated : bool
+        Whether training integrates the units out. They have nodes for predictions alone then, and
+        training without hidden layers has one node.
     """
 
-    def __init__(self, rule: Sampled) -> None:
+    def __init__(self, rule: Sampled, integrated: bool) -> None:
         super().__init__()
         self.rule = rule
+        self.integrated = integrated
 
     def forward(self, n_rows: int) -> Nodes:
-        if not self.training:
-            nodes: Nodes = self.rule(n_rows)
-            return nodes
-        if len(self.rule.widths) == 1:
+        integrates = self.training and self.integrated
+        if integrates and len(self.rule.widths) == 1:
             return trivial(self.rule.fixed)
-        nodes = self.rule(n_rows)
-        return nodes._replace(xi=nodes.xi[:-1])
+        nodes: Nodes = self.rule(n_rows)
+        *hidden, units = nodes.xi
+        return Nodes(tuple(hidden), nodes.log_omega, None if integrates else units)

@@ -48,7 +48,7 @@ class ChainModel(GPModel):
     @property
     def inducing_variables(self) -> list[nn.Parameter]:
         """Whitened inducing variables (W, M) of each layer."""
-        layers = cast(list[SparseGP], list(self.stack.layers))
+        layers = cast(list[SparseGP], self.stack.layers)
         return [cast(nn.Parameter, layer.posterior.mu) for layer in layers]
 
     @property

@@ -13,7 +13,7 @@ from torch import Tensor
 from skgp.core.layers import Layer, certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.mixing import Mixing
-from skgp.core.nodes import NodeRule, Sampled, Withheld
+from skgp.core.nodes import NodeRule, Sampled, UnitNodes
 from skgp.core.objectives import ELBO, Objective
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
@@ -106,7 +106,7 @@ class ReadoutEstimator(CoregionalisedEstimator):
         """Rule for hidden layers of these widths and for the units."""
         n_noise = self._n_noise(setup.Y.shape[1])
         rule = Sampled([*widths, n_noise], self.n_samples, self.n_prediction_samples, setup.seed)
-        return rule if self.inference == "sampling" else Withheld(rule)
+        return UnitNodes(rule, integrated=self.inference != "sampling")
 
     def _n_noise(self, n_outputs: int) -> int:
         """Number of standard normals in a draw of the units."""

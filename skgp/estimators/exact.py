@@ -55,7 +55,7 @@ class _ExactModel(CollapsedModel):
         old = self._gp
         new = ExactGP(old.kernel, x, old.jitter, old.solver)
         new.mean = old.mean
-        self.stack.layers[-1] = new
+        self.stack.gp_layers[-1] = new
         return new
 
 
