@@ -7,7 +7,7 @@ from skgp.core.data import Targets
 from skgp.core.likelihoods import Likelihood
 from skgp.core.linalg import log_mean_exp
 from skgp.core.local import Free, Local
-from skgp.core.nodes import NodeRule, Nodes, Sampled, make_generator
+from skgp.core.nodes import NodeRule, Nodes, make_generator, sobol_normals
 from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.optimizers import Adam
 from skgp.core.stack import Stack
@@ -143,5 +143,5 @@ class Inversion:
 
 
 def _normals(source: int, like: Tensor, n: int) -> Tensor:
-    """A scrambled Sobol sequence of standard normals, (n, C), for moments (B, C)."""
-    return Sampled([like.shape[-1]], 1, n, source).fixed.to(like)
+    """Standard normals (n, C) for moments (B, C)."""
+    return sobol_normals(n, like.shape[-1], source).to(like)

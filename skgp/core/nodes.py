@@ -41,6 +41,15 @@ def make_generator(*numbers: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(mixed[0]))
 
 
+def sobol_normals(n: int, dim: int, seed: int) -> Tensor:
+    """A scrambled Sobol sequence of standard normals, (n, dim), in float64."""
+    sobol = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
+    uniform = sobol.draw(n, dtype=torch.float64)
+    uniform[0] = uniform[0].float()  # as it comes, unless torch's default dtype is another
+    tail = 0.5 / n**2  # Sobol points may be exactly zero
+    return torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
+
+
 class NodeRule(nn.Module, ABC):
     """Where the nodes of a stack come from: a rule may learn them, or draw them anew."""
 
@@ -102,11 +111,7 @@ class Sampled(NodeRule):
         self.widths = list(widths)
         self.n_samples = n_samples
         self.seed = seed
-        sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
-        uniform = sobol.draw(n_fixed, dtype=torch.float64)
-        uniform[0] = uniform[0].float()  # as it comes, unless torch's default dtype is another
-        tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
-        normal = torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
+        normal = sobol_normals(n_fixed, sum(widths), seed)
         of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)
         stretched = normal * of_layers.repeat_interleave(torch.tensor(self.widths))
         log_ratio = 0.5 * (normal.square() - stretched.square()).sum(-1)

@@ -55,6 +55,11 @@ class Candidate(NamedTuple, Generic[ModuleT]):
     optimizer: Optimizer
 
 
+def count_batches(n_rows: int, batch_size: int) -> int:
+    """Number of batches, of nearly equal size, into which an epoch of so many rows is cut."""
+    return max(1, round(n_rows / batch_size))
+
+
 @dataclass(frozen=True)
 class Plan:
     """How long and how fast to train.
@@ -84,6 +89,10 @@ class Plan:
     n_iter_no_change: int | None
     tol: float
     ceiling: float = 1e9
+
+    def n_batches(self, n_rows: int) -> int:
+        """Steps of an epoch of so many rows."""
+        return count_batches(n_rows, self.batch_size)
 
 
 @dataclass
@@ -140,7 +149,7 @@ class Trainer(Generic[ModuleT]):
         self.data = data
         self.plan = plan
         self.generator = generator
-        self.n_batches = max(1, round(len(data) / plan.batch_size))
+        self.n_batches = plan.n_batches(len(data))
         self.parameters = [p for p in candidate.module.parameters() if p.requires_grad]
         self.optimizer = candidate.optimizer
         self.epochs_done = 0

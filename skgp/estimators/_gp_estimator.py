@@ -1,5 +1,6 @@
 """What the Gaussian process estimators share beyond training: kernels, features, centres."""
 
+import math
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from skgp.estimators._table import Array
 from skgp.estimators._trained_estimator import TrainedEstimator
 from skgp.estimators._validation import check_sizes
 
-INITIAL_NOISE = 0.1353352832366127  # exp(-2), in units of the variance of y
+INITIAL_NOISE = math.exp(-2.0)  # in units of the variance of y
 
 
 class GPEstimator(TrainedEstimator):

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils._param_validation import Interval
 
 from skgp.core.optimizers import Clipped
-from skgp.core.training import History, Plan, Trainer, constant, one_cycle
+from skgp.core.training import History, Plan, Trainer, constant, count_batches, one_cycle
 from skgp.estimators._outliers import find_outliers
 from skgp.estimators._stream import ENOUGH, Opening
 from skgp.estimators._trained_estimator import TrainedEstimator, draw_seed
@@ -122,7 +122,7 @@ class MinibatchEstimator(TrainedEstimator):
     def _plan(self, n: int) -> Plan:
         max_iter = self.max_iter
         if max_iter == "auto":
-            n_batches = max(1, round(n / self.batch_size))
+            n_batches = count_batches(n, self.batch_size)
             most = max(self._max_auto_steps // n_batches, _MIN_AUTO_EPOCHS)
             least = math.ceil(self._min_auto_steps / n_batches)
             max_iter = max(min(self._auto_epochs, most), least)

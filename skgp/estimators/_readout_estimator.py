@@ -18,6 +18,7 @@ from skgp.core.objectives import ELBO, Objective
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack, Stack
+from skgp.core.training import count_batches
 from skgp.core.units import IdentityUnits, Units
 from skgp.estimators._coregionalised_estimator import (
     CoregionalisedEstimator,
@@ -81,7 +82,7 @@ class ReadoutEstimator(CoregionalisedEstimator):
                 cast(GPStack, layers),
                 Readout(units, self._mixing(setup, start)).double(),
                 self._mixing_layer(setup, x, start),
-                self.kl_annealing * max(1, round(setup.n_rows / self.batch_size)),
+                self.kl_annealing * count_batches(setup.n_rows, self.batch_size),
             )
 
         square = principal.square()

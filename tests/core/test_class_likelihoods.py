@@ -204,7 +204,7 @@ def test_softmax_against_samples(rng: np.random.Generator) -> None:
 def test_nodes_share_the_draws_of_a_softmax(rng: np.random.Generator) -> None:
     """Three nodes and eight draws: three for each, and the first one again for the last."""
     likelihood, latent = Softmax(2, 1, 8, 0).double().eval(), random_latent(rng, 3, 5, 2)
-    xi = to_array(likelihood.draws(1).xi[0])[:, 0]
+    xi = to_array(likelihood.fixed)
     mean, scale = to_array(latent.f_mean), to_array(latent.f_var.sqrt())
     for q in range(3):
         f = mean[q] + scale[q] * np.concatenate([xi, xi[:1]])[3 * q : 3 * q + 3][:, None]

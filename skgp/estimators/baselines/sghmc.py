@@ -242,7 +242,7 @@ class SGHMCDGPRegressor(DeepRegressor):
 
     def _plan(self, n: int) -> Plan:
         plan = super()._plan(n)
-        n_steps = plan.max_iter * max(1, round(n / plan.batch_size))
+        n_steps = plan.max_iter * plan.n_batches(n)
         share = max(_LEAST_SHARE, 1.0 - self.n_posterior_samples * self.thinning / n_steps)
 
         def then_rest(progress: float) -> float:
