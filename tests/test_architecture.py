@@ -23,6 +23,7 @@ LEVELS = (
     ("skgp.exceptions", "skgp._version"),
     (
         "skgp.core.linalg",
+        "skgp.core.allocator",
         "skgp.core.bivariate",
         "skgp.core.conjugate_gradients",
         "skgp.core.data",

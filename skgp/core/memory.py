@@ -1,4 +1,4 @@
-"""Memory: what there is, what a model needs of it, and blocks that are used again."""
+"""Memory that an exact GP needs, against what there is."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 import torch
 
 _GIB = 2.0**30
-_LARGEST_KEPT = 2**25 - 2**16  # bytes, just below what glibc can learn to keep
 
 
 def memory_needed(n_rows: int, n_gps: int, itemsize: int, iterative: bool) -> int:
@@ -127,14 +126,3 @@ def check_memory(
             f"{available / _GIB:.1f} GiB left: use a sparse estimator (SVGPRegressor or "
             f"PPGPRRegressor), or fit at most {most} rows"
         )
-
-
-def keep_freed_blocks() -> None:
-    """Let glibc use freed blocks of a few megabytes again instead of returning them to the system.
-
-    Each training step frees its blocks of M x B numbers, and the next one would have every page of
-    them mapped anew, a twentieth of its time or more. The allocator keeps what is smaller than
-    the largest block that has been freed, and this one is freed before a page of it is touched.
-    Where there is another allocator nothing happens.
-    """
-    torch.empty(_LARGEST_KEPT, dtype=torch.uint8)

@@ -13,7 +13,7 @@ from skgp.core.variational import NaturalPosterior
 
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 
-_MOMENTUM = 0.9  # beta_1 of Adam, as in its paper
+_FIRST_MOMENT_DECAY = 0.9  # beta_1 of Adam, as in its paper
 _NOTHING = 1e-30  # of a moment of Adam, whose root is nothing beside the 1e-8 that is added to it
 _SWEEP = 100  # steps in which a moment falls by no more than a factor of 1e-5
 _LONGEST = math.log(10.0)  # of a clipped gradient, relative to what is usual
@@ -56,16 +56,20 @@ class Adam(Optimizer):
     parameters : list of Parameter
     learning_rate : float
         At the peak of the schedule.
-    memory : float in [0, 1), default=0.999
+    second_moment_decay : float in [0, 1), default=0.999
         Share of the mean squared gradient that a step keeps (beta_2 of the paper): one outlying
-        gradient shortens the next 1 / (1 - memory) steps or so.
+        gradient shortens the next 1 / (1 - beta_2) steps or so.
     """
 
     def __init__(
-        self, parameters: list[nn.Parameter], learning_rate: float, memory: float = 0.999
+        self,
+        parameters: list[nn.Parameter],
+        learning_rate: float,
+        second_moment_decay: float = 0.999,
     ) -> None:
         self._peak = learning_rate
-        self._adam = torch.optim.Adam(parameters, betas=(_MOMENTUM, memory), fused=True)
+        betas = _FIRST_MOMENT_DECAY, second_moment_decay
+        self._adam = torch.optim.Adam(parameters, betas=betas, fused=True)
         self._steps = 0
 
     def step(self, closure: Closure, rate: float) -> float:

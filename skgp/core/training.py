@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from skgp.core.allocator import keep_freed_blocks
 from skgp.core.data import Batch
-from skgp.core.memory import keep_freed_blocks
 from skgp.core.optimizers import Optimizer
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 

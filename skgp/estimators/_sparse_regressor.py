@@ -13,7 +13,7 @@ from skgp.estimators._stack_regressor import StackRegressor
 # A natural step on one batch can put q(u) far from what suits the next, whose gradients are then a
 # hundred times as large. With the usual memory of a thousand steps, which is most of a fit, noise
 # and kernel would hardly move any more.
-_MEMORY = 0.95
+_SECOND_MOMENT_DECAY = 0.95
 
 
 class SparseRegressor(StackRegressor):
@@ -40,7 +40,7 @@ class SparseRegressor(StackRegressor):
         others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
         # A step of length rho multiplies the old precision by 1 - rho beta_reg.
         rate = self._natural_rate / max(1.0, self._divergence_weight(n_data))
-        adam = Adam(others, self.learning_rate_init, _MEMORY)
+        adam = Adam(others, self.learning_rate_init, _SECOND_MOMENT_DECAY)
         return NaturalGradient(natural, rate, n_data, adam)
 
     def _validate_params(self) -> None:

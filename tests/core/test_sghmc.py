@@ -250,7 +250,7 @@ def test_running_means_are_those_of_a_loop(rng: np.random.Generator) -> None:
             noise[k] = (1.0 - r) * noise[k] + r * 0.5 * (g[k] - last[k]) ** 2
             tau[k] = 1.0 + tau[k] * (1.0 - mean[k] ** 2 / square[k])
         last = g
-    for name, values in {"mean": mean, "square": square, "noise": noise, "memory": tau}.items():
+    for name, values in {"mean": mean, "square": square, "noise": noise, "tau": tau}.items():
         np.testing.assert_allclose(to_array(getattr(chain, name)), values, rtol=1e-12)
 
 
