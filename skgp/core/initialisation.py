@@ -179,6 +179,8 @@ def start_covariates(
     Tensor of shape (C, D + P)
         Residuals come in the order of their variance. Ours; the paper starts at random.
     """
+    # With G = X^T diag(weight) X, residuals r = y - B^T x for B = (G + ridge)^-1 X^T diag(weight) Y,
+    # their principal directions V and deviations s: w = diag(s)^-1 V^T r, linear in [x, y].
     gram = x.mT @ (weight.unsqueeze(-1) * x)
     ridge = _RIDGE * weight.sum() * torch.eye(len(gram), dtype=x.dtype)
     slope = torch.linalg.solve(gram + ridge, x.mT @ (weight.unsqueeze(-1) * Y))

@@ -369,6 +369,7 @@ class OrthogonalGP(TwoBasisGP):
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
+        # Kgg - Kgb Kbb^-1 Kbg may vanish, and a jitter relative to it too: hence an absolute one.
         rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
         rest = rest + self.jitter * torch.eye(rest.shape[-1], dtype=rest.dtype, device=rest.device)
         a = basis_weights(rest, self.orthogonal_mu, self.jitter)

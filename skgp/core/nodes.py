@@ -114,6 +114,8 @@ class Sampled(NodeRule):
         normal = sobol_normals(n_fixed, sum(widths), seed)
         of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)
         stretched = normal * of_layers.repeat_interleave(torch.tensor(self.widths))
+        # omega is in proportion to N(xi; 0, I) / N(xi; 0, s^2 I), xi = s z with z ~ N(0, I):
+        # log omega = (|z|^2 - |xi|^2) / 2 + constant
         log_ratio = 0.5 * (normal.square() - stretched.square()).sum(-1)
         self.register_buffer("fixed", stretched)
         self.register_buffer("log_omega", torch.log_softmax(log_ratio, 0))

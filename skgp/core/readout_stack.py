@@ -69,7 +69,8 @@ class ReadoutStack(Stack):
         drawn = self.readout.sample(latent, x, nodes.units)
         if self.training:
             return drawn
-        # A finite number of nodes would leave their own error in the mean of a prediction.
+        # m_q <- m_q - sum_q' omega_q' (m_q' - m) with the mean m over all values of the units: a
+        # finite number of nodes would leave its error in the mean of a prediction.
         omega = nodes.log_omega.exp()[:, None, None]
         exact = self.readout.mean(latent, x).expand_as(drawn.f_mean)
         error = (omega * (drawn.f_mean - exact)).sum(0)
