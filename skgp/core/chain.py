@@ -1,15 +1,15 @@
-"""The state of a Markov chain as a module, so that copies, rollbacks and pickles go on with it."""
+"""The state of a Markov chain as a module, so that copies, rollbacks and pickles include it."""
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.nodes import make_generator
 
-_KEY = 1  # tells the chain's draws from those of nodes with the same seed
+_KEY = 1  # separates the chain's draws from those of nodes with the same seed
 
 
 class Chain(nn.Module):
-    """What SGHMC knows beside its position in K dimensions, and the last positions it has kept.
+    """State of SGHMC beside its position in K dimensions, and the last positions that it kept.
 
     Every `thinning`-th position takes the place of the oldest one kept. Draws come from generators
     seeded by `seed` and the number of the step.
@@ -77,7 +77,7 @@ class Chain(nn.Module):
         share = 1.0 / (self.tau + 1.0)
         self.mean.lerp_(gradient, share)
         self.square.lerp_(gradient.square(), share)
-        # A chain moves little in a step, so that what differs between two gradients is their noise.
+        # A chain moves little in a step: two gradients in a row differ by their noise.
         self.noise.lerp_(0.5 * (gradient - self.gradient).square(), share)
         # tau <- 1 + tau (1 - mean^2 / square): a drift makes it shorter, noise makes it longer
         drift = self.mean.square() / self.square.clamp_min(torch.finfo(gradient.dtype).tiny)

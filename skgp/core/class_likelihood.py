@@ -21,7 +21,8 @@ class ClassLikelihood(Likelihood):
     Attributes
     ----------
     start_scale : float
-        Functions start as a least-squares fit to this for their class and to minus this for others.
+        Functions start as a least-squares fit to this value for rows of their class, and to minus
+        this value for all others.
     """
 
     start_scale: float = 1.0
@@ -52,7 +53,7 @@ class ClassLikelihood(Likelihood):
     def log_probabilities(self, latent: Latent) -> Tensor:
         """log E_q(f) p(y | f) of all classes, shape (Q, B, C); they sum to one for each row.
 
-        What a quadrature is off by is shared out among the classes in proportion.
+        The error of a quadrature is divided among the classes in proportion to their probabilities.
         """
         n_rows = latent.f_mean.shape[1]
         codes = torch.arange(self.n_classes, device=latent.f_mean.device)

@@ -1,7 +1,7 @@
 """The fully independent training conditional (FITC; Snelson and Ghahramani, 2006), collapsed.
 
 p(y) = N(y; mean, Qff + diag(Kff - Qff) + noise) with Qff = Kfu Kuu^-1 Kuf (PPGPR paper, Eqns 12
-and 13). The rows enter through sums over rows alone: O(n M^2) operations, chunk after chunk.
+and 13). The rows enter through sums alone, computed chunk by chunk: O(n M^2) operations.
 """
 
 import torch
@@ -13,7 +13,7 @@ from skgp.core.layers import SparseGP
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
 from skgp.core.rows import ObservedRows
 
-_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: rounding is all that needs a remedy
+_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: only rounding needs a remedy
 _CHUNK_SIZE = 2048
 
 

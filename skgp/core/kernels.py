@@ -20,7 +20,7 @@ KernelLike: TypeAlias = "str | GPyTorchBase"
 LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
 
 
-# What a kernel of a user may raise. Not `Exception`: torch ends a checkpoint by one of its own.
+# What a user's kernel may raise. Not `Exception`: torch ends a checkpoint by one of its own.
 _FAULTS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 

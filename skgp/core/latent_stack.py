@@ -107,8 +107,8 @@ class LatentStack(Stack):
         """Moments for training rows, with covariates from their local posteriors.
 
         Each of the S draws of the hidden functions is one function for all K covariates of a row
-        (section 3.2, below Eqn 11). Terms of rows are summed, so that rows need functions of their
-        own no more than they need one in common.
+        (section 3.2, below Eqn 11). Terms of rows are summed, so it does not matter whether rows
+        have functions of their own or one in common.
         """
         features = self.features(batch.x)
         known = evidence(features, batch.targets)
@@ -147,9 +147,9 @@ def _spread(latent: Latent) -> Latent:
     """The latent moments with the variance of f within the cell that a node stands for.
 
     Q nodes cut the covariates' distribution into cells of equal probability. Where f varies from
-    node to node by more than the noise, a mixture of Q narrow normals would have gaps. Ordered by
-    its mean, each component is spread over half the gap to either neighbour, a uniform
-    distribution of variance gap^2 / 12; in the limit of many nodes nothing is added.
+    node to node by more than the noise, a mixture of Q narrow normals would have gaps. In the order
+    of the means, each component is spread evenly over half the gap to either neighbour: a uniform
+    distribution, of variance width^2 / 12. In the limit of many nodes nothing is added.
     """
     order = latent.f_mean.argsort(0)
     gaps = latent.f_mean.gather(0, order).diff(dim=0)

@@ -69,7 +69,7 @@ class Factors(NamedTuple):
     q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
         Square root of the covariance of q.
     q_cov : Tensor of shape (W, M, M) or (W, M)
-        The covariance, or its diagonal if nothing else of it differs from zero.
+        The covariance, or only its diagonal if it is a diagonal matrix.
     column_weights : Tensor of shape (W, M)
         Weights of the whitened columns A = L_inv Kuf in the mean of f.
     basis_weights : Tensor of shape (W, M_mean) or None
@@ -91,7 +91,7 @@ def make_factors(
     column_weights: Tensor,
     basis_weights: Tensor | None,
 ) -> Factors:
-    """Factors with the covariance of q that goes with its root."""
+    """Factors, with the covariance of q computed from its root."""
     if q_sqrt is None:
         q_cov = torch.zeros_like(q_mu)
     else:
@@ -213,7 +213,7 @@ class SparseGP(SparseLayer):
     Attributes
     ----------
     is_shared : bool
-        Whether the GPs share a kernel, be it that there is only one of them.
+        Whether the GPs share a kernel. There may be only one of them.
     """
 
     def __init__(
@@ -356,8 +356,8 @@ class OrthogonalGP(TwoBasisGP):
 
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
-        # Whitening by blocks is the Cholesky factor of both bases together. The mean is the joint
-        # optimum, the covariance that of the first block.
+        # Whitening block by block is the Cholesky factor of both bases together. The mean becomes
+        # the joint optimum, the covariance that of the first block.
         n_first = self.Z.shape[-2]
         joint = DeltaPosterior(information)
         joint.start(information, precision)

@@ -33,7 +33,7 @@ class Predictive(NamedTuple):
 
 
 class Likelihood(nn.Module, ABC):
-    """Abstract base: what p(y | f) has to say about normal latent functions."""
+    """Abstract base: expectations of p(y | f) over normal latent functions."""
 
     @abstractmethod
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
@@ -90,7 +90,7 @@ class Gaussian(Likelihood):
 
     @torch.no_grad()
     def start(self, noise_var: Tensor) -> None:
-        """Set the noise variances (P,), or values a little above the floor if they are below it."""
+        """Set the noise variances (P,); one below the floor is put a little above it."""
         excess = (noise_var - self.noise_floor).clamp_min(0.1 * self.noise_floor)
         self.log_excess_noise.copy_(excess.log())
 

@@ -87,7 +87,7 @@ def _climb(
 ) -> tuple[Tensor, Tensor] | None:
     """Factors (..., M, M) and the rung (...) of each; None if one fails on all rungs.
 
-    `regularised` takes the matrices and their rungs, of which each is ten times the one before.
+    `regularised` takes the matrices and their rungs. Each rung is ten times the one before.
     """
     K = K.double()
     if not bool(torch.isfinite(K.sum())):
@@ -182,8 +182,8 @@ def correlated(K: Tensor, z: Tensor) -> Tensor:
     """L z with the Cholesky factor L of K: numbers of covariance K from independent ones.
 
     K may be a difference that rounding has left indefinite. Its correlations shrink by a
-    thousandth, then tenfold as long as the factorisation fails, until none are left: the variances
-    are always those of K, and no K with positive ones fails.
+    thousandth, and by ten times as much whenever the factorisation fails, until none are left. The
+    variances are always those of K, so no K with positive variances fails.
 
     Parameters
     ----------
@@ -302,10 +302,10 @@ class _LogDetAndQuadratic(torch.autograd.Function):
 
 
 def lower_product(L: Tensor, K: Tensor) -> Tensor:
-    """L K for a lower triangular L (W, M, M) and K (W, M, N), most zeros left out.
+    """L K for a lower triangular L (W, M, M) and K (W, M, N).
 
-    Torch has no product with a triangular matrix. By blocks of rows, whose zeros are left out, it
-    takes less time than the full product, and much less than a triangular solve.
+    Torch has no product with a triangular matrix. A product by blocks of rows, without most of
+    their zeros, takes less time than the full product, and much less than a triangular solve.
     """
     out = torch.empty_like(K)
     for start, end in _blocks(L):

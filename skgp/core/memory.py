@@ -34,15 +34,15 @@ def memory_needed(n_rows: int, n_gps: int, itemsize: int, iterative: bool) -> in
 def available_memory(device: torch.device, root: Path = Path("/")) -> int | None:
     """Bytes that can still be allocated on a device, None where that is unknown.
 
-    Of a computer they are what Linux calls available, or what the control groups of the process
-    (those of its container) leave it, if that is less; other systems count whole. A file cache is
-    available, for it gives way when memory is asked for.
+    On a CPU they are what Linux calls available, or what the control groups of the process (those
+    of its container) leave it, if that is less. On other systems all memory counts as available.
+    So does a file cache on Linux, because it gives way when memory is asked for.
 
     Parameters
     ----------
     device : torch.device
     root : Path
-        Of the file system in which Linux tells.
+        Of the file system from which Linux's numbers are read.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def _left_by_groups(root: Path) -> Iterator[int]:
             names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # In a container the path may be the one outside, and its group is at the top.
+        # In a container the path may be that of the host, and the group lies at the top.
         group = PurePosixPath(path.lstrip("/"))
         for folder in (top / part for part in (group, *group.parents)):
             limit, usage = (_read(folder / name).strip() for name in names[:2])
@@ -104,7 +104,7 @@ def _physical_memory() -> int | None:
 def check_memory(
     n_rows: int, n_gps: int, itemsize: int, iterative: bool, device: torch.device
 ) -> None:
-    """Refuse a model that cannot fit, before anything is allocated.
+    """Refuse a model that does not fit into memory, before anything is allocated.
 
     Parameters
     ----------

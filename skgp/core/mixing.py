@@ -43,7 +43,7 @@ class Mixing(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
-        """Moments of M at inputs x (B, D), where its own latent functions have the given ones."""
+        """Moments of M at inputs x (B, D), given those of the functions that are its entries."""
 
     def kl(self) -> Tensor | float:
         """Divergence of the posterior of M from its prior, in nats; that of GPs is the layer's."""

@@ -36,7 +36,7 @@ def trivial(like: Tensor) -> Nodes:
 
 def make_generator(*numbers: int) -> torch.Generator:
     """A generator that is seeded by several numbers, such as a seed and the number of a step."""
-    # torch's generator takes 32 bits of its seed, so all numbers have to share them.
+    # torch's generator uses 32 bits of its seed, so all numbers are mixed into these.
     mixed = np.random.SeedSequence(numbers).generate_state(1)
     return torch.Generator().manual_seed(int(mixed[0]))
 
@@ -45,7 +45,7 @@ def sobol_normals(n: int, dim: int, seed: int) -> Tensor:
     """A scrambled Sobol sequence of standard normals, (n, dim), in float64."""
     sobol = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
     uniform = sobol.draw(n, dtype=torch.float64)
-    uniform[0] = uniform[0].float()  # as it comes, unless torch's default dtype is another
+    uniform[0] = uniform[0].float()  # it comes in torch's default dtype, whatever that is
     tail = 0.5 / n**2  # Sobol points may be exactly zero
     return torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
 
@@ -75,12 +75,12 @@ class Sampled(NodeRule):
     """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
 
     In training each row of each batch has draws of its own, from a generator that is seeded by
-    `seed` and the number of the step: a model that is copied or restored goes on with the draws
-    that were due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so
-    that a prediction does not depend on the rows beside it.
+    `seed` and the number of the step: a model that is copied or restored continues with the draws
+    that are due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so a
+    prediction does not depend on the other rows.
 
-    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with the weights that make
-    up for it: a mixture of narrow normals has tails only as far as its nodes go.
+    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with importance weights: a
+    mixture of narrow normals has tails only as far as its nodes reach.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Sampled(NodeRule):
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
     def generator(self) -> torch.Generator:
-        """The source of chance of the step that is due; the next call gives that of the next."""
+        """The generator of the step that is due; the next call gives that of the next step."""
         generator = make_generator(self.seed, int(self.step))
         self.step += 1
         return generator

@@ -80,7 +80,7 @@ def loss(
     n_data : float
         Number of training rows, or the sum of their weights.
     local_kl : Tensor of shape (B,), optional
-        Divergences of what each row has of its own: a part of its term, in full.
+        Divergences of the rows' own variables. They count in full, as a part of the rows' terms.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def regularised(
     beta_reg: float,
     n_data: float,
 ) -> Tensor:
-    """The loss, given what is to be maximised for each row, (B,), and the rows' weights."""
+    """The loss, from what is to be maximised for each row, (B,), and the weights of the rows."""
     if weight is not None:
         fit = fit * weight
     return -fit.mean() + (beta_reg * stack.kl(factors) - stack.log_prior()) / n_data

@@ -43,8 +43,8 @@ class ProjectedGP(nn.Module):
 
         f_k = A_k^T v + e_k with one v ~ q(v) for each row and draw, and e ~ N(0, Kff - A^T A) over
         the K inputs: the moments of the conditional GP, at the cost of a K x K Cholesky factor.
-        Rows of a large batch share their v with a few others: terms of rows are summed, so that
-        this changes no expectation, and it adds little to the noise of rows that batches make.
+        In a large batch a few rows share a v. Terms of rows are summed, so this changes no
+        expectation, and it adds little to the noise that comes from the choice of the batch.
         """
         n_samples, n_inputs, n_rows, _ = h.shape
         n_sharing = math.ceil(n_rows / _FUNCTIONS)
@@ -77,7 +77,7 @@ class ProjectedGP(nn.Module):
 class _Conditional(torch.autograd.Function):
     """A^T v (G, K, W) and Kff - A^T A (G, K, K) at the K inputs of each of G rows.
 
-    A^T = Kfu L_inv^T with Kfu (G K, M) and L_inv (M, M). Of the draws v (n, M, W) each serves G / n
+    A^T = Kfu L_inv^T with Kfu (G K, M) and L_inv (M, M). Each of the draws v (n, M, W) serves G / n
     rows.
     """
 
@@ -89,7 +89,7 @@ class _Conditional(torch.autograd.Function):
         of_rows = A.view(*Kff.shape[:2], -1)
         f = A.view(len(v), -1, A.shape[-1]) @ v
         unexplained = torch.baddbmm(Kff, of_rows, of_rows.mT, alpha=-1.0)
-        # Rounding can make variances negative. The gradient takes no notice.
+        # Rounding can make variances negative. The gradient ignores the floor.
         diagonal = unexplained.diagonal(dim1=-2, dim2=-1)
         diagonal.clamp_min_(8.0 * torch.finfo(A.dtype).eps)
         ctx.save_for_backward(Kfu, L_inv, v, A)

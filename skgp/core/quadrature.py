@@ -44,7 +44,7 @@ class Lined(Quadrature):
     """QR3 (deep sigma point processes, Eqn 23): S nodes of C learned coordinates and a weight each.
 
     A node keeps its index through all hidden layers. The coordinates start as standard normal
-    draws, the weights equal.
+    draws; the weights start equal.
 
     Parameters
     ----------

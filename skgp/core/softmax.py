@@ -27,14 +27,14 @@ class Softmax(ClassLikelihood):
     n_samples : int
         Draws for each row of a training step, seeded by `seed` and the number of the step.
     n_fixed : int
-        Nodes in evaluation mode, which those of the hidden layers share out among them.
+        Nodes in evaluation mode, divided among the nodes of the hidden layers.
     seed : int
     """
 
     fixed: Tensor
     step: Tensor
 
-    # At 1 a label of ten classes would have a probability of 0.45, and training far to go.
+    # At 1 a label of ten classes would start with a probability of 0.45, and train for long.
     start_scale = 4.0
 
     def __init__(self, n_classes: int, n_samples: int, n_fixed: int, seed: int) -> None:
@@ -57,7 +57,7 @@ class Softmax(ClassLikelihood):
         return torch.cat(parts, 1)
 
     def log_probabilities(self, latent: Latent) -> Tensor:
-        # The draws of one class are those of all.
+        # All classes share their draws.
         parts = [_log_mean(log_p) for log_p, _ in self._chunks(latent)]
         return torch.cat(parts, 1).log_softmax(-1)
 

@@ -40,7 +40,7 @@ def _select(source: Source, h: Tensor, x: Tensor) -> Tensor:
 
 
 class _Unchanged(nn.Identity):
-    """In the place of a feature extractor where there is none: a user's own may be `Identity`."""
+    """Stands for the lack of a feature extractor: a user's own may be `Identity`."""
 
 
 class Stack(nn.Module, ABC):
@@ -74,7 +74,7 @@ class Stack(nn.Module, ABC):
     @property
     @abstractmethod
     def top(self) -> Layer:
-        """The last layer that sees the one below it."""
+        """The layer whose functions the likelihood, or a readout in front of it, sees."""
 
     def factors(self) -> list[Any]:
         """Factors of every layer: what a step or a prediction call computes once."""

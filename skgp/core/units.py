@@ -50,7 +50,7 @@ class Units(nn.Module, ABC):
 
     @abstractmethod
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
-        """Draws of the units, which are certain, for base noise xi (Q, B or 1, n_noise)."""
+        """Values of the units, which are certain, at standard normals xi (Q, B or 1, n_noise)."""
 
     def kl(self) -> Tensor | float:
         """Divergence of the posterior of the units' own variables from its prior, in nats."""
