@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.likelihoods import Targets
-from skgp.core.nodes import Sampled, Withheld
+from skgp.core.data import Targets
+from skgp.core.nodes import Sampled, UnitNodes
 from skgp.core.objectives import PREDICTIVE
 
 _CHUNK = 500
@@ -31,8 +31,7 @@ def nested_log_likelihood(
     seed : int
     """
     model = estimator.model_
-    rule = model.nodes.rule if isinstance(model.nodes, Withheld) else model.nodes
-    draws = Sampled(rule.widths, n_inner, 1, seed)
+    draws = UnitNodes(Sampled(model.nodes.rule.widths, n_inner, 1, seed), integrated=False)
     model.stack.train()  # its predictions would move the draws together
     factors = model.stack.factors()
     total = 0.0

@@ -42,8 +42,7 @@ from skgp import (
     PPGPRRegressor,
     SVGPRegressor,
 )
-from skgp.core.likelihoods import Targets
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch, Targets
 
 B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models

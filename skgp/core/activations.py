@@ -58,7 +58,7 @@ class Activation(ABC):
 
 
 class Ramp(Activation):
-    """g(a) = max(slope * a, a): zero is the rectifier, one the identity.
+    """g(a) = max(slope * a, a): a slope of zero gives the rectifier, one the identity.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class ErrorFunction(Activation):
 
 
 def _deviation(var: Tensor) -> Tensor:
-    # The floor keeps quotients finite; beside a mean of order one, such a deviation is none.
+    # The floor keeps quotients finite. Such a deviation is negligible for means of order one.
     return var.clamp_min(torch.finfo(var.dtype).eps ** 2).sqrt()
 
 

@@ -5,7 +5,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
 from skgp.core.normal_rule import log_ndtr, normal_rule
 
@@ -36,7 +36,7 @@ class Bernoulli(ClassLikelihood):
     def _at_points(self, latent: Latent, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Log weights (K, 1, 1) of points of f, and log g(s f) (K, Q, B) there."""
         z, log_w = (part[:, None, None] for part in normal_rule(latent.f_mean))
-        f = latent.f_mean[..., 0] + deviation(latent.f_var[..., 0]) * z
+        f = latent.f_mean[..., 0] + latent.std[..., 0] * z
         return log_w, self.log_link(_sign(codes) * f)
 
 

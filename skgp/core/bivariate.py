@@ -1,8 +1,8 @@
 """Integrals of the bivariate normal density over its correlation.
 
 By Price's theorem they are the covariances of functions of two normals: the derivative in the
-covariance of E g(x1) g(x2) is E g'(x1) g'(x2), whose value at independence is known. A covariance
-so written is not the difference of two large numbers.
+covariance of E g(x1) g(x2) is E g'(x1) g'(x2), whose value at independence is known. Written this
+way, a covariance is not the difference of two large numbers.
 """
 
 import math
@@ -48,7 +48,7 @@ def correlation_integrals(h: Tensor, k: Tensor, rho: Tensor) -> tuple[Tensor, Te
 
 
 class _CorrelationIntegrals(torch.autograd.Function):
-    """The gradients are in closed form: nothing of the size of the rule is kept, or infinite."""
+    """The gradients are in closed form: finite, and nothing of the size of the rule is kept."""
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, k: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,8 +83,8 @@ class _CorrelationIntegrals(torch.autograd.Function):
         # The derivative in h of P(x1 < h, x2 < k) is phi(h) P(x2 < k | x1 = h).
         in_h = _pdf(h) * (torch.special.ndtr((k - rho * h) / root) - torch.special.ndtr(k))
         in_k = _pdf(k) * (torch.special.ndtr((h - rho * k) / root) - torch.special.ndtr(h))
-        # The second is Cov(max(0, h - x1), max(0, k - x2)) - rho Phi(h) Phi(k), whose derivatives
-        # are made of the first and of its derivatives.
+        # The second is Cov(max(0, h - x1), max(0, k - x2)) - rho Phi(h) Phi(k). Its derivatives
+        # follow from the first integral and the derivatives of that.
         return (
             d_first * in_h + d_second * (k * first + in_k + rho * in_h),
             d_first * in_k + d_second * (h * first + in_h + rho * in_k),

@@ -1,15 +1,15 @@
-"""The state of a Markov chain as a module, so that copies, rollbacks and pickles go on with it."""
+"""The state of a Markov chain as a module, so that copies, rollbacks and pickles include it."""
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.nodes import make_generator
 
-_KEY = 1  # tells the chain's draws from those of nodes with the same seed
+_KEY = 1  # separates the chain's draws from those of nodes with the same seed
 
 
 class Chain(nn.Module):
-    """What SGHMC knows beside its position in K dimensions, and the last positions it has kept.
+    """State of SGHMC beside its position in K dimensions, and the last positions that it kept.
 
     Every `thinning`-th position takes the place of the oldest one kept. Draws come from generators
     seeded by `seed` and the number of the step.
@@ -31,8 +31,8 @@ class Chain(nn.Module):
         Of the energy at the last step.
     mean, square, noise : Tensor of shape (K,)
         Running means of gradients, of their squares and of half their squared steps.
-    memory : Tensor of shape (K,)
-        Number of steps that those means reach back.
+    tau : Tensor of shape (K,)
+        Time constant of those means: the number of steps that they reach back.
     step : Tensor of long, scalar
         Number of steps done.
     """
@@ -43,7 +43,7 @@ class Chain(nn.Module):
     mean: Tensor
     square: Tensor
     noise: Tensor
-    memory: Tensor
+    tau: Tensor
     step: Tensor
 
     def __init__(self, start: Tensor, n_kept: int, thinning: int, seed: int) -> None:
@@ -53,7 +53,7 @@ class Chain(nn.Module):
         self.register_buffer("kept", start.detach().repeat(n_kept, 1))
         for name in ("momentum", "gradient", "mean", "noise"):
             self.register_buffer(name, torch.zeros_like(start))
-        for name in ("square", "memory"):
+        for name in ("square", "tau"):
             self.register_buffer(name, torch.ones_like(start))
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
@@ -74,14 +74,14 @@ class Chain(nn.Module):
     def adapt(self, gradient: Tensor) -> None:
         """Take a gradient (K,) into the running means (Springenberg et al. 2016, Section 4.2)."""
         # m <- (1 - 1/tau) m + g / tau, with tau one step longer than before, for g and g^2
-        share = 1.0 / (self.memory + 1.0)
+        share = 1.0 / (self.tau + 1.0)
         self.mean.lerp_(gradient, share)
         self.square.lerp_(gradient.square(), share)
-        # A chain moves little in a step, so that what differs between two gradients is their noise.
+        # A chain moves little in a step: two gradients in a row differ by their noise.
         self.noise.lerp_(0.5 * (gradient - self.gradient).square(), share)
-        # tau <- 1 + tau (1 - mean^2 / square): a drift shortens the memory, noise lengthens it
+        # tau <- 1 + tau (1 - mean^2 / square): a drift makes it shorter, noise makes it longer
         drift = self.mean.square() / self.square.clamp_min(torch.finfo(gradient.dtype).tiny)
-        self.memory.mul_(1.0 - drift.clamp_max(1.0)).add_(1.0)
+        self.tau.mul_(1.0 - drift.clamp_max(1.0)).add_(1.0)
         self.gradient.copy_(gradient)
 
     def keep(self, position: Tensor) -> None:

@@ -5,8 +5,9 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Likelihood, Targets
+from skgp.core.likelihoods import Likelihood
 
 
 class ClassLikelihood(Likelihood):
@@ -20,7 +21,8 @@ class ClassLikelihood(Likelihood):
     Attributes
     ----------
     start_scale : float
-        Functions start as a least-squares fit to this for their class and to minus this for others.
+        Functions start as a least-squares fit to this value for rows of their class, and to minus
+        this value for all others.
     """
 
     start_scale: float = 1.0
@@ -51,17 +53,12 @@ class ClassLikelihood(Likelihood):
     def log_probabilities(self, latent: Latent) -> Tensor:
         """log E_q(f) p(y | f) of all classes, shape (Q, B, C); they sum to one for each row.
 
-        What a quadrature is off by is shared out among the classes in proportion.
+        The error of a quadrature is divided among the classes in proportion to their probabilities.
         """
         n_rows = latent.f_mean.shape[1]
         codes = torch.arange(self.n_classes, device=latent.f_mean.device)
         each = [self.log_class(latent, code.expand(n_rows)) for code in codes]
         return torch.stack(each, -1).log_softmax(-1)
-
-
-def deviation(variance: Tensor) -> Tensor:
-    """Root of a variance, with a floor that keeps its slope finite where f is certain."""
-    return variance.clamp_min(torch.finfo(variance.dtype).eps).sqrt()
 
 
 def _codes(targets: Targets) -> Tensor:

@@ -5,19 +5,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Batch
 from skgp.core.features import half_squared_norm, tanh_network
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Local
 from skgp.core.nodes import Nodes
-from skgp.core.objectives import ELBO, Batch
+from skgp.core.objectives import ELBO
 
 
 class ConditionalVAE(nn.Module):
     """Encoder q(z | x, y) = N(m, diag(s^2)) and decoder f(x, z) of a latent z ~ N(0, I).
 
-    Sohn, Lee and Yan (2015), with a prior that does not depend on x. Both start as Glorot has it,
-    but for the last layer of the decoder, which starts at zero.
+    Sohn, Lee and Yan (2015), with a prior that does not depend on x. Both networks start with
+    Glorot weights, except the last layer of the decoder, which starts at zero.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def cvae_loss(
 
     The expectation over q(z | x, y) is the mean over reparameterised z (Sohn, Lee and Yan 2015,
     Eqn 5); the penalty is weight_decay / 2 * |parameters of both networks|^2. A row's weight
-    multiplies its divergence too, for each row has a latent variable of its own.
+    multiplies its divergence too, because each row has a latent variable of its own.
 
     Parameters
     ----------

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu
 
+from skgp.core.data import Batch
 from skgp.core.features import half_squared_norm
 from skgp.core.layers import certain
 from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import ELBO, Batch
+from skgp.core.objectives import ELBO
 
 
 class DropoutNetwork(nn.Module):

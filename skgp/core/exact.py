@@ -13,64 +13,10 @@ from skgp.core.conjugate_gradients import ConjugateGradients
 from skgp.core.kernels import Kernel
 from skgp.core.layers import Layer
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
-from skgp.core.rows import residuals_and_counts
+from skgp.core.rows import ObservedRows
 
 # From Kuf (W, n, B) to the share of the variance that the rows explain, (W, B).
 Explained = Callable[[Tensor], Tensor]
-
-
-def exact_log_marginal(
-    kernel: Kernel,
-    mean: Tensor,
-    x: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    noise_var: Tensor,
-    jitter: float,
-    solver: ConjugateGradients,
-    mask: Tensor | None = None,
-) -> Tensor:
-    """Log marginal likelihood of W independent GPs, differentiable in the parameters.
-
-    A row of weight k counts as k rows with the same inputs and targets:
-    N(y; f, s2)^k = N(y; f, s2 / k) (2 pi s2)^(-(k - 1) / 2) k^(-1/2).
-
-    Parameters
-    ----------
-    kernel : Kernel
-    mean : Tensor of shape (W,)
-        Constant prior means.
-    x : Tensor of shape (n, D)
-    y : Tensor of shape (W, n)
-        Targets of each GP; anything where missing.
-    weight : Tensor of shape (n,)
-    noise_var : Tensor of shape (W,)
-    jitter : float
-        Diagonal regularisation relative to the mean of the diagonal of K + noise.
-    solver : ConjugateGradients
-        Takes over from its `min_rows` on; the value is an estimate then.
-    mask : Tensor of shape (W, n), optional
-        One where a target is observed, zero where it is missing.
-
-    Returns
-    -------
-    Tensor of shape (W,)
-        In nats.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        If K + noise has no Cholesky factor.
-    """
-    r, count = residuals_and_counts(y, mean, weight, mask)
-    K, shift = _system(kernel, x, count, noise_var)
-    if solver.takes(x.shape[0]):
-        log_det, quadratic = solver.log_det_and_quadratic(K, _raised(K, shift, jitter), r)
-    else:
-        log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, jitter)
-    # |K + shift| / |shift| is free of units, and rows without a target have no share in it.
-    of_rows = count * (LOG_2PI + noise_var.log().unsqueeze(-1)) - shift.log()
-    return -0.5 * (of_rows.sum(-1) + log_det + quadratic / kernel.variance)
 
 
 class ExactGP(Layer):
@@ -109,22 +55,22 @@ class ExactGP(Layer):
         self.register_buffer("L_inv", x.new_zeros(n_gps, n_rows, n_rows) if is_factored else None)
 
     @torch.no_grad()
-    def condition(
-        self, y: Tensor, weight: Tensor, noise_var: Tensor, mask: Tensor | None = None
-    ) -> None:
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
         """Show the targets to the GPs, whose kernel and mean are to stay as they are from now on.
 
         Parameters
         ----------
-        y, weight, noise_var, mask
-            As in `exact_log_marginal`.
+        rows : ObservedRows
+            As many as the layer was made for.
+        noise_var : Tensor of shape (W,)
 
         Raises
         ------
         NotPositiveDefiniteError
             If K + noise has no Cholesky factor.
         """
-        r, count = residuals_and_counts(y, self.mean, weight, mask)
+        r, count = rows.residuals_and_counts(self.mean)
+        self.x.copy_(rows.x)
         self.count.copy_(count)
         self.noise_var.copy_(noise_var)
         K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
@@ -159,6 +105,42 @@ class ExactGP(Layer):
 
     def kl(self, factors: Explained) -> Tensor:
         return torch.zeros_like(self.noise_var[0])
+
+
+def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+    """Log marginal likelihood of W independent GPs, differentiable in the parameters.
+
+    A row of weight k counts as k rows with the same inputs and targets:
+    N(y; f, s2)^k = N(y; f, s2 / k) (2 pi s2)^(-(k - 1) / 2) k^(-1/2).
+
+    Parameters
+    ----------
+    gp : ExactGP
+        Kernel, constant means, jitter and solver, with which the value of a large table is an
+        estimate; the rows it is conditioned on have no part in it.
+    rows : ObservedRows
+    noise_var : Tensor of shape (W,)
+
+    Returns
+    -------
+    Tensor of shape (W,)
+        In nats.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K + noise has no Cholesky factor.
+    """
+    kernel, solver = gp.kernel, gp.solver
+    r, count = rows.residuals_and_counts(gp.mean)
+    K, shift = _system(kernel, rows.x, count, noise_var)
+    if solver.takes(len(rows.x)):
+        log_det, quadratic = solver.log_det_and_quadratic(K, _raised(K, shift, gp.jitter), r)
+    else:
+        log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, gp.jitter)
+    # |K + shift| / |shift| is free of units, and rows without a target have no share in it.
+    of_rows = count * (LOG_2PI + noise_var.log().unsqueeze(-1)) - shift.log()
+    return -0.5 * (of_rows.sum(-1) + log_det + quadratic / kernel.variance)
 
 
 def _system(kernel: Kernel, x: Tensor, count: Tensor, noise_var: Tensor) -> tuple[Tensor, Tensor]:

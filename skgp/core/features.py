@@ -121,7 +121,7 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
     """
     if extractor == "deep-kernel":
         return NearIdentity(n_features, seed)
-    # Modules draw their weights from the global generator, so it is lent and given back.
+    # Modules draw their weights from the global generator: its state is set, and restored.
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
         if extractor == "dkl":
@@ -133,7 +133,7 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
 
 
 def _made(factory: Callable[[int], nn.Module], n_features: int) -> nn.Module:
-    """The module of a factory, as a copy: what the user keeps, or returns again, is not trained."""
+    """A copy of the factory's module: one that the user keeps, or returns again, is not trained."""
     if isinstance(factory, nn.Module):
         raise TypeError(
             "feature_extractor must be a function that makes a module, got a module: pass "
@@ -199,7 +199,7 @@ def start_features(features: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             update_bn([x], features)
             h = features.eval()(x)
-    except Exception as error:  # of any type, for it comes from anywhere in the module
+    except Exception as error:  # of any type: it comes from the user's module
         raise ValueError(
             f"feature_extractor has made a module that fails for inputs of shape {tuple(x.shape)}: "
             f"{error}"

@@ -1,7 +1,7 @@
 """The fully independent training conditional (FITC; Snelson and Ghahramani, 2006), collapsed.
 
 p(y) = N(y; mean, Qff + diag(Kff - Qff) + noise) with Qff = Kfu Kuu^-1 Kuf (PPGPR paper, Eqns 12
-and 13). The rows enter through sums over rows alone: O(n M^2) operations, chunk after chunk.
+and 13). The rows enter through sums alone, computed chunk by chunk: O(n M^2) operations.
 """
 
 import torch
@@ -9,24 +9,16 @@ from torch import Tensor
 from torch.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
 
 from skgp.core.kernels import Kernel
+from skgp.core.layers import SparseGP
 from skgp.core.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
-from skgp.core.rows import residuals_and_counts
+from skgp.core.rows import ObservedRows
 
-_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: rounding is all that needs a remedy
+_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: only rounding needs a remedy
 _CHUNK_SIZE = 2048
 
 
 def fitc_log_marginal(
-    kernel: Kernel,
-    mean: Tensor,
-    Z: Tensor,
-    x: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    noise_var: Tensor,
-    jitter: float,
-    mask: Tensor | None = None,
-    chunk_size: int = _CHUNK_SIZE,
+    layer: SparseGP, rows: ObservedRows, noise_var: Tensor, chunk_size: int = _CHUNK_SIZE
 ) -> Tensor:
     """Log marginal likelihood of W independent GPs under FITC, differentiable in the parameters.
 
@@ -36,20 +28,10 @@ def fitc_log_marginal(
 
     Parameters
     ----------
-    kernel : Kernel
-    mean : Tensor of shape (W,)
-        Constant prior means.
-    Z : Tensor of shape (W, M, D)
-        Inducing inputs.
-    x : Tensor of shape (n, D)
-    y : Tensor of shape (W, n)
-        Targets of each GP; anything where missing.
-    weight : Tensor of shape (n,)
+    layer : SparseGP
+        Kernel, constant means, inducing inputs and jitter; its posterior has no part in it.
+    rows : ObservedRows
     noise_var : Tensor of shape (W,)
-    jitter : float
-        Relative diagonal regularisation of Kuu.
-    mask : Tensor of shape (W, n), optional
-        One where a target is observed, zero where it is missing.
     chunk_size : int
         Rows that are treated at once.
 
@@ -63,24 +45,15 @@ def fitc_log_marginal(
     NotPositiveDefiniteError
         If Kuu has no Cholesky factor.
     """
-    b, H, rest = _sums(kernel, mean, Z, x, y, weight, noise_var, jitter, mask, chunk_size)
+    b, H, rest = _sums(layer, rows, noise_var, chunk_size)
     # |Qff + R| = |R| |H| and (Qff + R)^-1 = R^-1 - R^-1 Kfu Luu^-T H^-1 Luu^-1 Kuf R^-1
     log_det, explained = log_det_and_quadratic(H, b, _PRECISION_JITTER)
-    return (-0.5 * (rest + log_det - explained)).to(y.dtype)
+    return (-0.5 * (rest + log_det - explained)).to(rows.y.dtype)
 
 
 @torch.no_grad()
 def fitc_posterior(
-    kernel: Kernel,
-    mean: Tensor,
-    Z: Tensor,
-    x: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    noise_var: Tensor,
-    jitter: float,
-    mask: Tensor | None = None,
-    chunk_size: int = _CHUNK_SIZE,
+    layer: SparseGP, rows: ObservedRows, noise_var: Tensor, chunk_size: int = _CHUNK_SIZE
 ) -> tuple[Tensor, Tensor]:
     """Posterior N(H^-1 b, H^-1) of the whitened inducing variables v = Luu^-1 u, exact for FITC.
 
@@ -88,7 +61,7 @@ def fitc_posterior(
 
     Parameters
     ----------
-    kernel, mean, Z, x, y, weight, noise_var, jitter, mask, chunk_size
+    layer, rows, noise_var, chunk_size
         As in `fitc_log_marginal`.
 
     Returns
@@ -98,7 +71,7 @@ def fitc_posterior(
     precision : Tensor of shape (W, M, M), float64
         The matrix H.
     """
-    b, H, _ = _sums(kernel, mean, Z, x, y, weight, noise_var, jitter, mask, chunk_size)
+    b, H, _ = _sums(layer, rows, noise_var, chunk_size)
     return b, H
 
 
@@ -129,19 +102,11 @@ def check_recomputation(kernel: Kernel, Z: Tensor) -> None:
 
 
 def _sums(
-    kernel: Kernel,
-    mean: Tensor,
-    Z: Tensor,
-    x: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    noise_var: Tensor,
-    jitter: float,
-    mask: Tensor | None,
-    chunk_size: int,
+    layer: SparseGP, rows: ObservedRows, noise_var: Tensor, chunk_size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Information b, precision H, and what does not involve them; accumulated in float64."""
-    L_inv = inverse_cholesky(kernel.Kuu(Z), jitter)
+    kernel, Z = layer.kernel, layer.Z
+    L_inv = inverse_cholesky(kernel.Kuu(Z), layer.jitter)
     variance = kernel.variance.unsqueeze(-1)
 
     def of_chunk(x: Tensor, residual: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -154,16 +119,16 @@ def _sums(
         b = (AR @ residual.unsqueeze(-1)).squeeze(-1)
         return b.double(), (AR @ A.mT).double(), rest.sum(-1, dtype=torch.float64)
 
-    residual, count = residuals_and_counts(y, mean, weight, mask)
+    residual, count = rows.residuals_and_counts(layer.mean)
     chunks = zip(
-        torch.split(x, chunk_size),
+        torch.split(rows.x, chunk_size),
         torch.split(residual, chunk_size, -1),
         torch.split(count, chunk_size, -1),
         strict=True,
     )
-    b, H, rest = (torch.zeros((), dtype=torch.float64, device=x.device) for _ in range(3))
+    b, H, rest = (torch.zeros((), dtype=torch.float64, device=Z.device) for _ in range(3))
     for chunk in chunks:
         parts = checkpoint(of_chunk, *chunk, use_reentrant=False, preserve_rng_state=False)
         b, H, rest = b + parts[0], H + parts[1], rest + parts[2]
-    eye = torch.eye(Z.shape[-2], dtype=torch.float64, device=x.device)
+    eye = torch.eye(Z.shape[-2], dtype=torch.float64, device=Z.device)
     return variance.sqrt() * b, eye + variance.unsqueeze(-1) * H, rest

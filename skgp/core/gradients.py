@@ -10,8 +10,8 @@ import torch
 def recorded_gradients() -> Iterator[None]:
     """Let autograd record, also inside `torch.no_grad` or `torch.inference_mode`.
 
-    Those who fit a model may stand in such a block, for instance in an evaluation loop. It is
-    their thread's mode, which comes back at the end. A decorator too.
+    A caller may fit a model inside such a block, for instance in an evaluation loop. Its mode is
+    restored at the end. It also works as a decorator.
     """
     with torch.inference_mode(False), torch.enable_grad():
         yield

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor
 
+from skgp.core.data import Batch
 from skgp.core.latent_stack import LatentStack
 from skgp.core.likelihoods import Gaussian
 from skgp.core.linalg import log_mean_exp
-from skgp.core.objectives import Batch, regularised
+from skgp.core.objectives import regularised
 
 
 def latent_loss(

@@ -10,8 +10,8 @@ Array = npt.NDArray[np.float64]
 def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) -> Array:
     """Inducing inputs by k-means with a k-means++ start.
 
-    Equal rows are one row of the sum of their weights, so that neither the order of the rows nor
-    whether rows are repeated or weighted makes a difference.
+    Equal rows count as one row with the sum of their weights. So neither the order of the rows nor
+    repeating a row instead of weighting it makes a difference.
 
     Parameters
     ----------

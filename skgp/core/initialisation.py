@@ -83,7 +83,7 @@ def start_hyperparameters(
     Tensor of shape (W,)
         Noise variances that go with the kernel.
     """
-    # Few distinct rows come sorted, so the subset has to be spread over all of them.
+    # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
     n_inducing = layer.Z.shape[-2]
     n_subset = min(n_inducing, _BOUND_INDUCING)
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
@@ -158,8 +158,8 @@ def start_covariates(
 ) -> Tensor:
     """Weights (C, D + P) of [x, y] whose products are residuals, standardised and uncorrelated.
 
-    Latent covariates that start as the residuals of a linear regression say from the first step on
-    what x does not, and have about their prior's distribution.
+    Latent covariates that start as residuals of a linear regression tell from the first step what x
+    does not, and roughly have the distribution of their prior.
 
     Parameters
     ----------
@@ -177,8 +177,11 @@ def start_covariates(
     Returns
     -------
     Tensor of shape (C, D + P)
-        Residuals come in the order of their variance. Ours; the paper starts at random.
+        Residuals come in the order of their variance. This start is ours; the paper's is random.
     """
+    # w = diag(s)^-1 V^T r is linear in [x, y]. Here r = y - B^T x are residuals of a regression,
+    # B = (X^T diag(weight) X + ridge)^-1 X^T diag(weight) Y, V are their principal directions and s
+    # the deviations along these.
     gram = x.mT @ (weight.unsqueeze(-1) * x)
     ridge = _RIDGE * weight.sum() * torch.eye(len(gram), dtype=x.dtype)
     slope = torch.linalg.solve(gram + ridge, x.mT @ (weight.unsqueeze(-1) * Y))
@@ -202,7 +205,7 @@ def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
 def principal_scores(x: Tensor, n_scores: int) -> Tensor:
     """The leading principal components (n, C) of x (n, D), each with unit variance.
 
-    Columns for which x has no further direction that varies are zero.
+    Columns beyond the number of directions in which x varies are zero.
     """
     weight = torch.ones(len(x), dtype=x.dtype)
     scores = (x - x.mean(0)) @ principal_directions(x, weight)[:, :n_scores]

@@ -20,18 +20,18 @@ KernelLike: TypeAlias = "str | GPyTorchBase"
 LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
 
 
-# What a kernel of a user may raise. Not `Exception`: torch ends a checkpoint by one of its own.
+# What a user's kernel may raise. Not `Exception`: torch ends a checkpoint by one of its own.
 _FAULTS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 class Profile(NamedTuple):
-    """A stationary kernel k(r2) of the squared scaled distance.
+    """A stationary kernel k of the squared scaled distance r2 = r^2.
 
     Attributes
     ----------
     scale : float
-        `evaluate` takes scale * r2: the factor costs nothing where distances are computed.
-    evaluate : callable (scale * r2, overwritten) -> (k, h)
+        `evaluate` takes t = scale * r2: the factor costs nothing where distances are computed.
+    evaluate : callable (t, overwritten) -> (k, h)
         The kernel and a tensor in proportion to its slope.
     slope : float
         dk/dr2 = slope * h.
@@ -43,32 +43,36 @@ class Profile(NamedTuple):
 
 
 def _decay(negative: Tensor) -> Tensor:
-    """exp, in place, of numbers of which the lowest stand for zero."""
-    # A step multiplies three correlations with each other and with a slope. Were that denormal, it
-    # would be thirty times as slow; in float32 that happens from exp(-25) on.
+    """exp, in place, with zero for the lowest numbers."""
+    # A step multiplies three correlations with each other and with a slope. In float32 the product
+    # is denormal from exp(-25) on, and arithmetic with denormal numbers is thirty times as slow.
     zero = math.log(torch.finfo(negative.dtype).tiny) / 3.5
     return torch.threshold_(negative, zero, -math.inf).exp_()
 
 
 def _rbf(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = exp(-r^2 / 2), dk/dr2 = -k / 2; t = r^2 / 2
     k = _decay(t.neg_())
     return k, k
 
 
 def _matern12(t: Tensor) -> tuple[Tensor, Tensor]:
-    # dk/dr2 = -exp(-r) / 2r has a pole where points coincide: the floor on r keeps it finite.
+    # k = exp(-r), dk/dr2 = -exp(-r) / 2r; t = r^2. The slope has a pole where points coincide: the
+    # floor on r keeps it finite.
     r = t.sqrt_()
     k = _decay(r.neg())
     return k, k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))
 
 
 def _matern32(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = (1 + s) exp(-s), dk/dr2 = -3/2 exp(-s) with s = sqrt(3) r; t = s^2
     s = t.sqrt_()
     e = _decay(s.neg())
     return s.add_(1.0).mul_(e), e
 
 
 def _matern52(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = (1 + s + s^2 / 3) exp(-s), dk/dr2 = -5/6 (1 + s) exp(-s) with s = sqrt(5) r; t = s^2
     s = t.sqrt_()
     e = _decay(s.neg())
     h = (s + 1.0).mul_(e)
@@ -99,9 +103,9 @@ class _CrossCovariance(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, Tensor, None]:
         z, x, h, inverse = ctx.saved_tensors
         w = grads[0] * h  # dloss/dr2 = slope w, and dr2/dz = 2 (z - x)
-        dz = _pulled(w, z, x, 2.0 * ctx.slope)
-        dx = _pulled(w.mT, x, z, 2.0 * ctx.slope)
-        d_log = _stretched(dz, z, inverse) + _stretched(dx, x, inverse)
+        dz = _weighted_differences(w, z, x, 2.0 * ctx.slope)
+        dx = _weighted_differences(w.mT, x, z, 2.0 * ctx.slope)
+        d_log = _log_scale_gradient(dz, z, inverse) + _log_scale_gradient(dx, x, inverse)
         d_inputs = (dx * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None
         return dz * inverse, d_inputs, d_log, None
 
@@ -129,19 +133,19 @@ class _Covariance(torch.autograd.Function):
         w = grads[0] * h
         w = w + w.mT
         w.diagonal(dim1=-2, dim2=-1).zero_()
-        dz = _pulled(w, z, z, 2.0 * ctx.slope)
+        dz = _weighted_differences(w, z, z, 2.0 * ctx.slope)
         dx = (dz * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[0] else None
-        return dx, _stretched(dz, z, inverse), None
+        return dx, _log_scale_gradient(dz, z, inverse), None
 
 
-def _stretched(dz: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
+def _log_scale_gradient(dz: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
     """Gradient in l of z = x exp(-l), from that in z."""
     return -(dz * z).sum_to_size(inverse.shape)
 
 
 def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
     # scale |z - x|^2 = [-2 z, 1, |z|^2] [x, |x|^2, 1]^T: one product and no further pass over it.
-    # Moving the origin to the middle of z limits cancellation. Without x it is that of z and z.
+    # Moving the origin to the middle of z limits cancellation. None for x stands for z.
     centre = z.mean(-2, keepdim=True)
     z = z - centre
     zz = z.square().sum(-1, keepdim=True)
@@ -155,7 +159,7 @@ def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
     return torch.matmul(left, right.mT).clamp_(min=0.0)
 
 
-def _pulled(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Tensor:
+def _weighted_differences(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Tensor:
     """factor * sum_n w_mn (z_m - x_n), with the sum of w from the same product."""
     # Contiguous as (D + 1, N): a narrow product is several times slower the other way round.
     right = torch.cat([x.mT, torch.ones_like(x[..., :1]).mT], -2)

@@ -3,10 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from skgp.core.likelihoods import Likelihood, Targets
+from skgp.core.data import Targets
+from skgp.core.likelihoods import Likelihood
 from skgp.core.linalg import log_mean_exp
 from skgp.core.local import Free, Local
-from skgp.core.nodes import NodeRule, Nodes, Sampled, make_generator
+from skgp.core.nodes import NodeRule, Nodes, make_generator, sobol_normals
 from skgp.core.objectives import PREDICTIVE, Objective
 from skgp.core.optimizers import Adam
 from skgp.core.stack import Stack
@@ -15,7 +16,7 @@ from skgp.core.training import one_cycle
 _STEPS = 200
 _RATE = 0.1
 N_COMPARED = 32  # draws by which the start and the end are compared
-_OF_STEPS, _OF_ENDS, _OF_DENSITIES = range(3)  # sources of chance
+_OF_STEPS, _OF_ENDS, _OF_DENSITIES = range(3)  # seeds
 
 
 class LatentInputs(nn.Module):
@@ -38,7 +39,7 @@ class LatentInputs(nn.Module):
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
     def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """For the rows of a training step a draw x (B, C) of each, and KL(q || p) of each, (B,)."""
+        """A draw x (B, C) and KL(q || p) (B,) for the rows of a training step."""
         local = self.posterior.of_rows(rows)
         generator = make_generator(self.seed, int(self.step))
         self.step += 1
@@ -47,9 +48,9 @@ class LatentInputs(nn.Module):
 
 
 class Inversion:
-    """From outputs back to inputs: what a model says of rows of which only outputs are known.
+    """From outputs back to inputs: posteriors and densities of rows with known outputs alone.
 
-    All rows see the same draws, so that what is found for a row does not depend on those beside it.
+    All rows see the same draws, so the result for a row does not depend on the other rows.
 
     Parameters
     ----------
@@ -72,9 +73,9 @@ class Inversion:
             self.factors = stack.factors()
 
     def posterior(self, start: Local, targets: Targets) -> Local:
-        """q(x) of the rows at which their evidence lower bound is highest, everything else fixed.
+        """q(x) of the rows that maximise their evidence lower bounds, with everything else fixed.
 
-        Adam on one draw a step, from a Sobol sequence. A row of which that makes nothing better
+        By Adam, with one draw of a Sobol sequence in each step. A row that gains nothing by it
         stays where it started.
 
         Parameters
@@ -131,7 +132,7 @@ class Inversion:
     def _terms(
         self, objective: Objective, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """What the objective says of each draw and row, (S, B), and the inputs (S, B, C)."""
+        """The objective of each draw and row, (S, B), and the inputs (S, B, C)."""
         x = local.draw(epsilon.unsqueeze(1))
         n_draws = len(x)
         y, mask = (None if t is None else t.repeat(n_draws, 1) for t in targets)
@@ -142,5 +143,5 @@ class Inversion:
 
 
 def _normals(source: int, like: Tensor, n: int) -> Tensor:
-    """A scrambled Sobol sequence of standard normals, (n, C), for moments (B, C)."""
-    return Sampled([like.shape[-1]], 1, n, source).fixed.to(like)
+    """Standard normals (n, C) for moments (B, C)."""
+    return sobol_normals(n, like.shape[-1], source).to(like)

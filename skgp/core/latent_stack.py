@@ -6,11 +6,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import Latent, Layer
-from skgp.core.likelihoods import Targets
 from skgp.core.local import LocalPosterior
 from skgp.core.nodes import Nodes
-from skgp.core.objectives import Batch
 from skgp.core.projected import ProjectedGP
 from skgp.core.stack import Stack
 
@@ -71,6 +70,18 @@ class LatentStack(Stack):
         self.hidden = nn.ModuleList(hidden)
         self._top = top
 
+    @property
+    def layers(self) -> list[Layer]:
+        hidden = (block.layer for block in self._blocks() if isinstance(block, ProjectedGP))
+        return [*hidden, self._top]
+
+    @property
+    def top(self) -> Layer:
+        return self._top
+
+    def kl(self, factors: Sequence[Any]) -> Tensor:
+        return self.layers_kl(factors)
+
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Moments for rows without targets: covariates and hidden functions at the nodes."""
         h = self.features(x).unsqueeze(0)
@@ -96,8 +107,8 @@ class LatentStack(Stack):
         """Moments for training rows, with covariates from their local posteriors.
 
         Each of the S draws of the hidden functions is one function for all K covariates of a row
-        (section 3.2, below Eqn 11). Terms of rows are summed, so that rows need functions of their
-        own no more than they need one in common.
+        (section 3.2, below Eqn 11). Terms of rows are summed, so it does not matter whether rows
+        have functions of their own or one in common.
         """
         features = self.features(batch.x)
         known = evidence(features, batch.targets)
@@ -125,14 +136,6 @@ class LatentStack(Stack):
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))
 
-    @property
-    def layers(self) -> list[Layer]:
-        """The GP layers from the inputs upwards."""
-        return [*(block for block in self._blocks() if isinstance(block, Layer)), self._top]
-
-    def _layers(self) -> list[Layer]:
-        return self.layers
-
 
 def evidence(features: Tensor, targets: Targets) -> Tensor:
     """What is known of training rows, (B, F + 2 P): features, targets, and which are observed."""
@@ -144,9 +147,9 @@ def _spread(latent: Latent) -> Latent:
     """The latent moments with the variance of f within the cell that a node stands for.
 
     Q nodes cut the covariates' distribution into cells of equal probability. Where f varies from
-    node to node by more than the noise, a mixture of Q narrow normals would have gaps. Ordered by
-    its mean, each component is spread over half the gap to either neighbour, a uniform
-    distribution of variance gap^2 / 12; in the limit of many nodes nothing is added.
+    node to node by more than the noise, a mixture of Q narrow normals would have gaps. In the order
+    of the means, each component is spread evenly over half the gap to either neighbour: a uniform
+    distribution, of variance width^2 / 12. In the limit of many nodes nothing is added.
     """
     order = latent.f_mean.argsort(0)
     gaps = latent.f_mean.gather(0, order).diff(dim=0)

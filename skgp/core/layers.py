@@ -9,12 +9,10 @@ from torch import Tensor, nn
 
 from skgp.core.kernels import Kernel
 from skgp.core.linalg import (
+    basis_weights,
     inverse_cholesky,
-    lower_outer,
-    lower_product,
-    upper_product,
-    whitened_weights,
 )
+from skgp.core.projection import project, project_shared
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, Posterior
 
 _BLOCK = 400_000  # numbers of a kernel block, of which a few are held in the cache
@@ -43,6 +41,15 @@ class Latent(NamedTuple):
         """Variance of the latent functions."""
         return self.v_prior + self.v_q
 
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation, with a floor that keeps its slope finite where f is certain."""
+        return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
+
+    def draw(self, xi: Tensor) -> Tensor:
+        """f = f_mean + sqrt(f_var) xi at standardised values xi, broadcastable to (Q, B, W)."""
+        return self.f_mean + self.std * xi
+
 
 def certain(f_mean: Tensor) -> Latent:
     """Latent functions (Q, B, W) without variance."""
@@ -62,34 +69,34 @@ class Factors(NamedTuple):
     q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
         Square root of the covariance of q.
     q_cov : Tensor of shape (W, M, M) or (W, M)
-        The covariance, or its diagonal if nothing else of it differs from zero.
-    white_weights : Tensor of shape (W, M)
+        The covariance, or only its diagonal if it is a diagonal matrix.
+    column_weights : Tensor of shape (W, M)
         Weights of the whitened columns A = L_inv Kuf in the mean of f.
-    weights : Tensor of shape (W, M_mean) or None
-        Weights in the mean of f of the kernel functions of a further basis; None without one.
+    basis_weights : Tensor of shape (W, M_mean) or None
+        Weights in the mean of f of the functions k(Z_mean, x) of a further basis; None without one.
     """
 
     L_inv: Tensor
     q_mu: Tensor
     q_sqrt: Tensor | None
     q_cov: Tensor
-    white_weights: Tensor
-    weights: Tensor | None
+    column_weights: Tensor
+    basis_weights: Tensor | None
 
 
 def make_factors(
     L_inv: Tensor,
     q_mu: Tensor,
     q_sqrt: Tensor | None,
-    white_weights: Tensor,
-    weights: Tensor | None,
+    column_weights: Tensor,
+    basis_weights: Tensor | None,
 ) -> Factors:
-    """Factors with the covariance of q that goes with its root."""
+    """Factors, with the covariance of q computed from its root."""
     if q_sqrt is None:
         q_cov = torch.zeros_like(q_mu)
     else:
         q_cov = q_sqrt @ q_sqrt.mT if q_sqrt.dim() == 3 else q_sqrt.square()
-    return Factors(L_inv, q_mu, q_sqrt, q_cov, white_weights, weights)
+    return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
 
 
 class Layer(nn.Module, ABC):
@@ -188,18 +195,39 @@ class SparseLayer(Layer):
 class SparseGP(SparseLayer):
     """Sparse GPs whose mean and variance share one set of inducing inputs.
 
+    W independent GPs may also have the kernel and the inducing inputs in common. One Cholesky
+    factor and one whitened block A then serve all of them.
+
     Parameters
     ----------
     kernel : Kernel
-    Z : Tensor of shape (W, M, D)
+        Of each GP, or of the one that all share.
+    Z : Tensor of shape (W, M, D), or (1, M, D) with a shared kernel
         Initial inducing inputs.
     posterior : Posterior
-        q(v) of the whitened inducing variables.
+        q(v) of the whitened inducing variables of the W GPs.
     jitter : float
+    n_sharing : int, optional
+        Number W of GPs that share the kernel and Z; None if each has its own.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether the GPs share a kernel. There may be only one of them.
     """
 
-    def __init__(self, kernel: Kernel, Z: Tensor, posterior: Posterior, jitter: float) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        Z: Tensor,
+        posterior: Posterior,
+        jitter: float,
+        n_sharing: int | None = None,
+    ) -> None:
         super().__init__(kernel, jitter)
+        self.is_shared = n_sharing is not None
+        if n_sharing is not None:
+            self.mean = nn.Parameter(torch.zeros(n_sharing, dtype=torch.float32))
         self.Z = nn.Parameter(Z)
         self.posterior = posterior
 
@@ -216,7 +244,10 @@ class SparseGP(SparseLayer):
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        return _project(self.kernel.Kuf(self.Z, x), factors)
+        projection = project_shared if self.is_shared else project
+        return projection(
+            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
+        )
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
@@ -228,9 +259,11 @@ class TwoBasisGP(SparseLayer):
     Z_mean: nn.Parameter  # inducing inputs (W, M_mean, D) of the mean
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        assert factors.weights is not None
-        further = factors.weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
-        mean, explained, q = _project(self.kernel.Kuf(self.Z, x), factors)
+        assert factors.basis_weights is not None
+        further = factors.basis_weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
+        mean, explained, q = project(
+            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
+        )
         return mean + further.squeeze(-2), explained, q
 
 
@@ -279,7 +312,7 @@ class DecoupledGP(TwoBasisGP):
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         K_mean = self.kernel.Kuu(self.Z_mean)
-        weights = whitened_weights(K_mean, self.mean_posterior.mu, self.jitter)
+        weights = basis_weights(K_mean, self.mean_posterior.mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, weights)
 
@@ -323,8 +356,8 @@ class OrthogonalGP(TwoBasisGP):
 
     @torch.no_grad()
     def start(self, information: Tensor, precision: Tensor) -> None:
-        # Whitening by blocks is the Cholesky factor of both bases together. The mean is the joint
-        # optimum, the covariance that of the first block.
+        # Whitening block by block is the Cholesky factor of both bases together. The mean becomes
+        # the joint optimum, the covariance that of the first block.
         n_first = self.Z.shape[-2]
         joint = DeltaPosterior(information)
         joint.start(information, precision)
@@ -336,70 +369,15 @@ class OrthogonalGP(TwoBasisGP):
     def factors(self) -> Factors:
         L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
+        # Kgg - Kgb Kbb^-1 Kbg may vanish, and a jitter relative to it too: hence an absolute one.
         rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
         rest = rest + self.jitter * torch.eye(rest.shape[-1], dtype=rest.dtype, device=rest.device)
-        weights = whitened_weights(rest, self.orthogonal_mu, self.jitter)
+        a = basis_weights(rest, self.orthogonal_mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        white_weights = q_mu - (A_mean @ weights.unsqueeze(-1)).squeeze(-1)
-        return make_factors(L_inv, q_mu, q_sqrt, white_weights, weights)
+        # f_mean = a^T (k_gx - A_mean^T A) + q_mu^T A, so A has the weights q_mu - A_mean a.
+        column_weights = q_mu - (A_mean @ a.unsqueeze(-1)).squeeze(-1)
+        return make_factors(L_inv, q_mu, q_sqrt, column_weights, a)
 
     def kl(self, factors: Factors) -> Tensor:
         further = 0.5 * self.orthogonal_mu.square().sum()
         return further + self.posterior.kl(factors.q_mu, factors.q_sqrt)
-
-
-def _project(Kuf: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-    """Column by column with A = L_inv Kuf: weights^T A, |A|^2 and |q_sqrt^T A|^2, each (W, N)."""
-    projection = _FullProjection if factors.q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(Kuf, factors.L_inv, factors.q_cov, factors.white_weights)
-    return mean, explained, q
-
-
-class _DiagonalProjection(torch.autograd.Function):
-    """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
-
-    @staticmethod
-    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:
-        A = lower_product(L_inv, Kuf)
-        rows = torch.stack([torch.ones_like(s), s], -2) @ A.square()  # (W, 2, N)
-        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
-        ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
-        return mean, rows[:, 0], rows[:, 1]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
-        d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
-        d_explained, twice = 2.0 * d_explained.unsqueeze(-2), 2.0 * s.unsqueeze(-1)
-        slope = torch.addcmul(d_explained, twice, d_q.unsqueeze(-2))
-        dA = slope.mul_(A).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
-        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu
-
-
-class _FullProjection(torch.autograd.Function):
-    """Moments for a full S: one product S A serves the value and the gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor) -> Any:
-        A = lower_product(L_inv, Kuf)
-        SA = S @ A
-        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
-        ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
-        return mean, A.square().sum(-2), (A * SA).sum(-2).clamp_(min=0.0)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
-        d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A d_explained + 2 S A d_q;  dS = A diag(d_q) A^T
-        dA = A * (2.0 * d_explained).unsqueeze(-2)
-        dA.addcmul_(SA, (2.0 * d_q).unsqueeze(-2))
-        dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
-        lower = lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A)
-        dS = lower + lower.tril(-1).mT
-        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return dKuf, dL_inv, dS, d_mu

@@ -2,29 +2,18 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
 from skgp.core.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
 
-
-class Targets(NamedTuple):
-    """Observed outputs of a batch.
-
-    Attributes
-    ----------
-    y : Tensor of shape (B, P)
-        Values; zero where missing.
-    mask : Tensor of shape (B, P) or None
-        One where observed, zero where missing; None if nothing is missing.
-    """
-
-    y: Tensor
-    mask: Tensor | None
+Term = Callable[[Any, Latent, Targets], Tensor]  # (Q, B), of the likelihoods that have it
 
 
 class Predictive(NamedTuple):
@@ -44,7 +33,7 @@ class Predictive(NamedTuple):
 
 
 class Likelihood(nn.Module, ABC):
-    """Abstract base: what p(y | f) has to say about normal latent functions."""
+    """Abstract base: expectations of p(y | f) over normal latent functions."""
 
     @abstractmethod
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
@@ -53,6 +42,16 @@ class Likelihood(nn.Module, ABC):
     @abstractmethod
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 16), joint over outputs."""
+
+
+def expected_log_prob(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
+    """E_q(f) log p(y | f), whatever the likelihood is."""
+    return likelihood.expected_log_prob(latent, targets)
+
+
+def log_marginal(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
+    """log E_q(f) p(y | f), whatever the likelihood is."""
+    return likelihood.log_marginal(latent, targets)
 
 
 class Gaussian(Likelihood):
@@ -91,12 +90,11 @@ class Gaussian(Likelihood):
 
     @torch.no_grad()
     def start(self, noise_var: Tensor) -> None:
-        """Set the noise variances (P,), or values a little above the floor if they are below it."""
+        """Set the noise variances (P,); one below the floor is put a little above it."""
         excess = (noise_var - self.noise_floor).clamp_min(0.1 * self.noise_floor)
         self.log_excess_noise.copy_(excess.log())
 
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
-        # With a point q(u) it is the data term of MAP (Eqn 3), for then v_q = 0.
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var
         log_prob = _log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
@@ -141,6 +139,14 @@ class Gaussian(Likelihood):
         noise = self.noise_var + v_prior
         log_prob = _log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
         return _sum_observed(log_prob, targets.mask)
+
+    @staticmethod
+    def is_quadratic(term: Term) -> bool:
+        """Whether a term is quadratic in f.
+
+        With one layer natural-gradient steps on q(u) are then steps towards a normal optimum.
+        """
+        return term in (expected_log_prob, Gaussian.vfitc_bound)
 
     def predictive(self, latent: Latent) -> Predictive:
         """Distribution of y for each node, noise included."""

@@ -87,7 +87,7 @@ def _climb(
 ) -> tuple[Tensor, Tensor] | None:
     """Factors (..., M, M) and the rung (...) of each; None if one fails on all rungs.
 
-    `regularised` takes the matrices and their rungs, of which each is ten times the one before.
+    `regularised` takes the matrices and their rungs. Each rung is ten times the one before.
     """
     K = K.double()
     if not bool(torch.isfinite(K.sum())):
@@ -139,15 +139,16 @@ def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     return result
 
 
-def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
-    """Weights a = Luu^-T q_mu of the basis functions k(Z, x), so that the mean is a^T k(Z, x).
+def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
+    """Weights a = Luu^-T v of the basis functions k(Z, x), so that the mean is a^T k(Z, x).
 
     A basis that serves a mean alone needs one triangular solve, not the inverse factor.
 
     Parameters
     ----------
     K : Tensor of shape (W, M, M)
-    q_mu : Tensor of shape (W, M)
+    v : Tensor of shape (W, M)
+        Weights of the whitened columns Luu^-1 k(Z, x).
     jitter : float
         As in `cholesky`.
 
@@ -155,7 +156,7 @@ def whitened_weights(K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M), dtype of K
     """
-    result: Tensor = _WhitenedWeights.apply(K, q_mu, jitter)
+    result: Tensor = _BasisWeights.apply(K, v, jitter)
     return result
 
 
@@ -181,8 +182,8 @@ def correlated(K: Tensor, z: Tensor) -> Tensor:
     """L z with the Cholesky factor L of K: numbers of covariance K from independent ones.
 
     K may be a difference that rounding has left indefinite. Its correlations shrink by a
-    thousandth, then tenfold as long as the factorisation fails, until none are left: the variances
-    are always those of K, and no K with positive ones fails.
+    thousandth, and by ten times as much whenever the factorisation fails, until none are left. The
+    variances are always those of K, so no K with positive variances fails.
 
     Parameters
     ----------
@@ -257,22 +258,22 @@ class _Correlated(torch.autograd.Function):
         return _shrunk((G + G.mT).mul_(0.5), rung), dz
 
 
-class _WhitenedWeights(torch.autograd.Function):
+class _BasisWeights(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, K: Tensor, q_mu: Tensor, jitter: float) -> Tensor:
+    def forward(ctx: Any, K: Tensor, v: Tensor, jitter: float) -> Tensor:
         L = cholesky(K, jitter)
-        rhs = q_mu.double().unsqueeze(-1)
+        rhs = v.double().unsqueeze(-1)
         a = torch.linalg.solve_triangular(L.mT, rhs, upper=True).squeeze(-1)
-        ctx.save_for_backward(L.to(K.dtype), q_mu)
+        ctx.save_for_backward(L.to(K.dtype), v)
         ctx.jitter = jitter
         return a.to(K.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
-        # With w = L^-1 da: dq_mu = w and dL = -tril(a w^T), so L^T dL becomes -q_mu w^T.
-        L, q_mu = ctx.saved_tensors
+        # With w = L^-1 da: dv = w and dL = -tril(a w^T), so L^T dL becomes -v w^T.
+        L, v = ctx.saved_tensors
         w = torch.linalg.solve_triangular(L, grads[0].unsqueeze(-1), upper=False)
-        P = _half_tril(q_mu.unsqueeze(-1) * w.mT)
+        P = _half_tril(v.unsqueeze(-1) * w.mT)
         G = torch.linalg.solve_triangular(L.mT, P, upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
         return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None
@@ -301,10 +302,10 @@ class _LogDetAndQuadratic(torch.autograd.Function):
 
 
 def lower_product(L: Tensor, K: Tensor) -> Tensor:
-    """L K for a lower triangular L (W, M, M) and K (W, M, N), most zeros left out.
+    """L K for a lower triangular L (W, M, M) and K (W, M, N).
 
-    Torch has no product with a triangular matrix. By blocks of rows, whose zeros are left out, it
-    takes less time than the full product, and much less than a triangular solve.
+    Torch has no product with a triangular matrix. A product by blocks of rows, without most of
+    their zeros, takes less time than the full product, and much less than a triangular solve.
     """
     out = torch.empty_like(K)
     for start, end in _blocks(L):

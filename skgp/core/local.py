@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 _HIDDEN = (10, 10)  # units of the network (importance-weighted paper, supplement)
-# Certain at the start, so that covariates are used before they are blurred; the paper's network has
+# Deviations start small, so that covariates are used before they are blurred. The paper starts at
 # -5, from which Adam needs hundreds of steps to return.
 _START_LOG_STD = -2.0
 
@@ -44,13 +44,13 @@ class LocalPosterior(nn.Module, ABC):
 class Amortized(LocalPosterior):
     """A tanh network with skip connections, from inputs and targets of a row to its moments.
 
-    One of the skips is linear, from the evidence to the means, which are what it gives at first.
+    One skip is linear, from the evidence to the means. At the start it alone gives the means.
 
     Parameters
     ----------
     skip : Tensor of shape (C, E)
-        Initial weights of the means of C covariates, of the E numbers that are known of a row:
-        inputs, targets and which of these are observed.
+        Initial weights of the linear skip, from the E numbers that are known of a row to C
+        covariates. The evidence is inputs, targets and which of these are observed.
     generator : torch.Generator
         Source of the network's initial weights (Glorot and Bengio 2010).
     """

@@ -1,4 +1,4 @@
-"""Memory: what there is, what a model needs of it, and blocks that are used again."""
+"""Memory that an exact GP needs, against what there is."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 import torch
 
 _GIB = 2.0**30
-_LARGEST_KEPT = 2**25 - 2**16  # bytes, just below what glibc can learn to keep
 
 
 def memory_needed(n_rows: int, n_gps: int, itemsize: int, iterative: bool) -> int:
@@ -35,15 +34,15 @@ def memory_needed(n_rows: int, n_gps: int, itemsize: int, iterative: bool) -> in
 def available_memory(device: torch.device, root: Path = Path("/")) -> int | None:
     """Bytes that can still be allocated on a device, None where that is unknown.
 
-    Of a computer they are what Linux calls available, or what the control groups of the process
-    (those of its container) leave it, if that is less; other systems count whole. A file cache is
-    available, for it gives way when memory is asked for.
+    On a CPU they are what Linux calls available, or what the control groups of the process (those
+    of its container) leave it, if that is less. On other systems all memory counts as available.
+    So does a file cache on Linux, because it gives way when memory is asked for.
 
     Parameters
     ----------
     device : torch.device
     root : Path
-        Of the file system in which Linux tells.
+        Of the file system from which Linux's numbers are read.
 
     Returns
     -------
@@ -68,7 +67,7 @@ def _left_by_groups(root: Path) -> Iterator[int]:
             names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
         else:
             continue
-        # In a container the path may be the one outside, and its group is at the top.
+        # In a container the path may be that of the host, and the group lies at the top.
         group = PurePosixPath(path.lstrip("/"))
         for folder in (top / part for part in (group, *group.parents)):
             limit, usage = (_read(folder / name).strip() for name in names[:2])
@@ -105,7 +104,7 @@ def _physical_memory() -> int | None:
 def check_memory(
     n_rows: int, n_gps: int, itemsize: int, iterative: bool, device: torch.device
 ) -> None:
-    """Refuse a model that cannot fit, before anything is allocated.
+    """Refuse a model that does not fit into memory, before anything is allocated.
 
     Parameters
     ----------
@@ -127,14 +126,3 @@ def check_memory(
             f"{available / _GIB:.1f} GiB left: use a sparse estimator (SVGPRegressor or "
             f"PPGPRRegressor), or fit at most {most} rows"
         )
-
-
-def keep_freed_blocks() -> None:
-    """Let glibc use freed blocks of a few megabytes again instead of returning them to the system.
-
-    Each training step frees its blocks of M x B numbers, and the next one would have every page of
-    them mapped anew, a twentieth of its time or more. The allocator keeps what is smaller than
-    the largest block that has been freed, and this one is freed before a page of it is touched.
-    Where there is another allocator nothing happens.
-    """
-    torch.empty(_LARGEST_KEPT, dtype=torch.uint8)

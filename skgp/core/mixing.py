@@ -43,15 +43,15 @@ class Mixing(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
-        """Moments of M at inputs x (B, D), where its own latent functions have the given ones."""
+        """Moments of M at inputs x (B, D), given those of the functions that are its entries."""
 
-    @abstractmethod
     def kl(self) -> Tensor | float:
         """Divergence of the posterior of M from its prior, in nats; that of GPs is the layer's."""
+        return 0.0
 
-    @abstractmethod
     def log_prior(self) -> Tensor | float:
         """Log density, up to a constant, of the weights that are points under their prior."""
+        return 0.0
 
 
 class NormalMixing(Mixing):
@@ -75,9 +75,6 @@ class NormalMixing(Mixing):
 
     def kl(self) -> Tensor:
         return self.posterior.kl(*self.posterior.moments())
-
-    def log_prior(self) -> float:
-        return 0.0
 
 
 class NetworkMixing(Mixing):
@@ -110,9 +107,6 @@ class NetworkMixing(Mixing):
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
         return MixingMoments(self.network(x).unflatten(-1, self.shape), None)
 
-    def kl(self) -> float:
-        return 0.0
-
     def log_prior(self) -> Tensor | float:
         return -half_squared_norm(self.network)
 
@@ -133,9 +127,3 @@ class GPMixing(Mixing):
 
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
         return MixingMoments(*(m.unflatten(-1, self.shape) for m in (latent.f_mean, latent.f_var)))
-
-    def kl(self) -> float:
-        return 0.0
-
-    def log_prior(self) -> float:
-        return 0.0

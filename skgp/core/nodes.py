@@ -19,10 +19,14 @@ class Nodes(NamedTuple):
         Standardised nodes, one tensor per hidden layer.
     log_omega : Tensor of shape (Q,)
         Log-weights; their exponentials sum to one.
+    units : Tensor of shape (Q, B or 1, n_noise) or None
+        Standard normals at which the units of a readout are drawn; None if there is no readout, or
+        if its units are integrated out.
     """
 
     xi: tuple[Tensor, ...]
     log_omega: Tensor
+    units: Tensor | None = None
 
 
 def trivial(like: Tensor) -> Nodes:
@@ -32,9 +36,18 @@ def trivial(like: Tensor) -> Nodes:
 
 def make_generator(*numbers: int) -> torch.Generator:
     """A generator that is seeded by several numbers, such as a seed and the number of a step."""
-    # torch's generator takes 32 bits of its seed, so all numbers have to share them.
+    # torch's generator uses 32 bits of its seed, so all numbers are mixed into these.
     mixed = np.random.SeedSequence(numbers).generate_state(1)
     return torch.Generator().manual_seed(int(mixed[0]))
+
+
+def sobol_normals(n: int, dim: int, seed: int) -> Tensor:
+    """A scrambled Sobol sequence of standard normals, (n, dim), in float64."""
+    sobol = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
+    uniform = sobol.draw(n, dtype=torch.float64)
+    uniform[0] = uniform[0].float()  # it comes in torch's default dtype, whatever that is
+    tail = 0.5 / n**2  # Sobol points may be exactly zero
+    return torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
 
 
 class NodeRule(nn.Module, ABC):
@@ -62,12 +75,12 @@ class Sampled(NodeRule):
     """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
 
     In training each row of each batch has draws of its own, from a generator that is seeded by
-    `seed` and the number of the step: a model that is copied or restored goes on with the draws
-    that were due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so
-    that a prediction does not depend on the rows beside it.
+    `seed` and the number of the step: a model that is copied or restored continues with the draws
+    that are due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so a
+    prediction does not depend on the other rows.
 
-    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with the weights that make
-    up for it: a mixture of narrow normals has tails only as far as its nodes go.
+    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with importance weights: a
+    mixture of narrow normals has tails only as far as its nodes reach.
 
     Parameters
     ----------
@@ -98,13 +111,11 @@ class Sampled(NodeRule):
         self.widths = list(widths)
         self.n_samples = n_samples
         self.seed = seed
-        sobol = torch.quasirandom.SobolEngine(sum(widths), scramble=True, seed=seed)
-        uniform = sobol.draw(n_fixed, dtype=torch.float64)
-        uniform[0] = uniform[0].float()  # as it comes, unless torch's default dtype is another
-        tail = 0.5 / n_fixed**2  # Sobol points may be exactly zero
-        normal = torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
+        normal = sobol_normals(n_fixed, sum(widths), seed)
         of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)
         stretched = normal * of_layers.repeat_interleave(torch.tensor(self.widths))
+        # omega is in proportion to N(xi; 0, I) / N(xi; 0, s^2 I), xi = s z with z ~ N(0, I):
+        # log omega = (|z|^2 - |xi|^2) / 2 + constant
         log_ratio = 0.5 * (normal.square() - stretched.square()).sum(-1)
         self.register_buffer("fixed", stretched)
         self.register_buffer("log_omega", torch.log_softmax(log_ratio, 0))
@@ -119,7 +130,7 @@ class Sampled(NodeRule):
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
     def generator(self) -> torch.Generator:
-        """The source of chance of the step that is due; the next call gives that of the next."""
+        """The generator of the step that is due; the next call gives that of the next step."""
         generator = make_generator(self.seed, int(self.step))
         self.step += 1
         return generator
@@ -130,24 +141,27 @@ class Sampled(NodeRule):
         return draws.to(self.fixed.device)
 
 
-class Withheld(NodeRule):
-    """Sampled nodes whose last ones are for predictions alone: in training they are integrated out.
+class UnitNodes(NodeRule):
+    """Sampled nodes of hidden layers and of a readout's units, drawn together.
 
     Parameters
     ----------
     rule : Sampled
-        Without hidden layers it has nodes of the last kind only, and training has one node.
+        Of the hidden layers and, as the last of its widths, of the units.
+    integrated : bool
+        Whether training integrates the units out. They have nodes for predictions alone then, and
+        training without hidden layers has one node.
     """
 
-    def __init__(self, rule: Sampled) -> None:
+    def __init__(self, rule: Sampled, integrated: bool) -> None:
         super().__init__()
         self.rule = rule
+        self.integrated = integrated
 
     def forward(self, n_rows: int) -> Nodes:
-        if not self.training:
-            nodes: Nodes = self.rule(n_rows)
-            return nodes
-        if len(self.rule.widths) == 1:
+        integrates = self.training and self.integrated
+        if integrates and len(self.rule.widths) == 1:
             return trivial(self.rule.fixed)
-        nodes = self.rule(n_rows)
-        return nodes._replace(xi=nodes.xi[:-1])
+        nodes: Nodes = self.rule(n_rows)
+        *hidden, units = nodes.xi
+        return Nodes(tuple(hidden), nodes.log_omega, None if integrates else units)

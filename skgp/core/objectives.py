@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian, Likelihood, Targets
+from skgp.core.data import Batch
+from skgp.core.likelihoods import (
+    Gaussian,
+    Likelihood,
+    Term,
+    expected_log_prob,
+    log_marginal,
+)
 from skgp.core.nodes import Nodes
 from skgp.core.stack import Stack
 
-Term = Callable[[Any, Latent, Targets], Tensor]  # of the likelihoods that have it
 Reduction = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -23,33 +28,10 @@ class Objective(NamedTuple):
     ----------
     term : callable (likelihood, latent, targets) -> (Q, B)
     reduce : callable (terms (Q, B), log_omega (Q,)) -> (B,)
-    is_quadratic : bool
-        Whether one layer's term is quadratic in u, so that natural-gradient steps on q(u) are
-        steps towards a normal optimum.
     """
 
     term: Term
     reduce: Reduction
-    is_quadratic: bool
-
-
-class Batch(NamedTuple):
-    """Rows of the training data.
-
-    Attributes
-    ----------
-    x : Tensor of shape (B, D)
-    targets : Targets
-    weight : Tensor of shape (B,) or None
-        Row weights with mean one over the training data; None if all are equal.
-    rows : Tensor of shape (B,) or None
-        Numbers of the rows in the table; None where nothing depends on them.
-    """
-
-    x: Tensor
-    targets: Targets
-    weight: Tensor | None
-    rows: Tensor | None = None
 
 
 def average(terms: Tensor, log_omega: Tensor) -> Tensor:
@@ -62,28 +44,15 @@ def log_average_exp(terms: Tensor, log_omega: Tensor) -> Tensor:
     return torch.logsumexp(terms + log_omega.unsqueeze(-1), 0)
 
 
-def expected_log_prob(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
-    """E_q(f) log p(y | f), whatever the likelihood is."""
-    return likelihood.expected_log_prob(latent, targets)
-
-
-def log_marginal(likelihood: Likelihood, latent: Latent, targets: Targets) -> Tensor:
-    """log E_q(f) p(y | f), whatever the likelihood is."""
-    return likelihood.log_marginal(latent, targets)
-
-
-# Quadratic with the Gaussian likelihood, for which alone natural gradients are offered.
-ELBO = Objective(expected_log_prob, average, is_quadratic=True)
-PREDICTIVE = Objective(log_marginal, log_average_exp, is_quadratic=False)
-VFITC = Objective(Gaussian.vfitc_bound, average, is_quadratic=True)
-# A point q(u) turns the ELBO into MAP: v_q vanishes and the divergence is -log p(u).
-MAP = ELBO
+# With a point q(u) it is the paper's MAP (Eqn 3): v_q vanishes, the divergence is -log p(u).
+ELBO = Objective(expected_log_prob, average)
+PREDICTIVE = Objective(log_marginal, log_average_exp)
+VFITC = Objective(Gaussian.vfitc_bound, average)
 
 
 def gamma_robust(gamma: float) -> Objective:
     """Objective of the gamma-divergence ELBO; gamma > 1 damps the pull of outliers."""
-    term = partial(Gaussian.gamma_expectation, gamma=gamma)
-    return Objective(term, average, is_quadratic=False)
+    return Objective(partial(Gaussian.gamma_expectation, gamma=gamma), average)
 
 
 def loss(
@@ -111,7 +80,7 @@ def loss(
     n_data : float
         Number of training rows, or the sum of their weights.
     local_kl : Tensor of shape (B,), optional
-        Divergences of what each row has of its own: a part of its term, in full.
+        Divergences of the rows' own variables. They count in full, as a part of the rows' terms.
 
     Returns
     -------
@@ -134,7 +103,7 @@ def regularised(
     beta_reg: float,
     n_data: float,
 ) -> Tensor:
-    """The loss, given what is to be maximised for each row, (B,), and the rows' weights."""
+    """The loss, from what is to be maximised for each row, (B,), and the weights of the rows."""
     if weight is not None:
         fit = fit * weight
     return -fit.mean() + (beta_reg * stack.kl(factors) - stack.log_prior()) / n_data

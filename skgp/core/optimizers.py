@@ -13,13 +13,13 @@ from skgp.core.variational import NaturalPosterior
 
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
 
-_MOMENTUM = 0.9  # beta_1 of Adam, as in its paper
-_NOTHING = 1e-30  # of a moment of Adam, whose root is nothing beside the 1e-8 that is added to it
-_SWEEP = 100  # steps in which a moment falls by no more than a factor of 1e-5
-_LONGEST = math.log(10.0)  # of a clipped gradient, relative to what is usual
-_REMEMBERED = 20  # steps by which that is judged
+_FIRST_MOMENT_DECAY = 0.9  # beta_1 of Adam, as in its paper
+_NEGLIGIBLE = 1e-30  # smaller moments of Adam are set to zero: their root is far below its eps
+_SWEEP = 100  # steps until that is done again; a moment falls by a factor of 1e-5 at most meanwhile
+_LONGEST = math.log(10.0)  # log norm of a clipped gradient, relative to the usual one
+_AVERAGED = 20  # steps over which the usual log norm is averaged
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
-_LINE_SEARCH = 25  # evaluations of a line search, which torch else takes from a step's budget of 1
+_LINE_SEARCH = 25  # evaluations of a line search; torch's default, max_iter * 5 // 4, is 1 here
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
 
 
@@ -37,7 +37,7 @@ class Optimizer(ABC):
 
     @abstractmethod
     def shorten(self, factor: float) -> None:
-        """Make all steps from now on shorter by this factor, in every length that they have."""
+        """Multiply every length of all further steps by this factor."""
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
@@ -56,16 +56,20 @@ class Adam(Optimizer):
     parameters : list of Parameter
     learning_rate : float
         At the peak of the schedule.
-    memory : float in [0, 1), default=0.999
+    second_moment_decay : float in [0, 1), default=0.999
         Share of the mean squared gradient that a step keeps (beta_2 of the paper): one outlying
-        gradient shortens the next 1 / (1 - memory) steps or so.
+        gradient shortens the next 1 / (1 - beta_2) steps or so.
     """
 
     def __init__(
-        self, parameters: list[nn.Parameter], learning_rate: float, memory: float = 0.999
+        self,
+        parameters: list[nn.Parameter],
+        learning_rate: float,
+        second_moment_decay: float = 0.999,
     ) -> None:
         self._peak = learning_rate
-        self._adam = torch.optim.Adam(parameters, betas=(_MOMENTUM, memory), fused=True)
+        betas = _FIRST_MOMENT_DECAY, second_moment_decay
+        self._adam = torch.optim.Adam(parameters, betas=betas, fused=True)
         self._steps = 0
 
     def step(self, closure: Closure, rate: float) -> float:
@@ -79,13 +83,14 @@ class Adam(Optimizer):
         return loss
 
     def _sweep(self) -> None:
-        """Moments of what has had no gradient for long are zero before they are denormal.
+        """Set negligible moments to zero before they become denormal.
 
-        With denormal numbers, which never decay to zero, a step takes more than ten times as long.
+        The moments of a parameter without gradients decay. Denormal numbers never reach zero, and
+        with them a step takes more than ten times as long.
         """
         for state in self._adam.state.values():
             for moment in (state["exp_avg"], state["exp_avg_sq"]):
-                moment.copy_(hardshrink(moment, _NOTHING))
+                moment.copy_(hardshrink(moment, _NEGLIGIBLE))
 
     def shorten(self, factor: float) -> None:
         self._peak *= factor
@@ -102,8 +107,8 @@ class Clipped(Optimizer):
     """Another optimiser whose gradients are never much longer than they usually are.
 
     In a stream one wrong target can make a gradient a million times as long as all before it, and
-    the second moments of Adam would remember it for thousands of steps. What is usual is a running
-    geometric mean, which follows gradients that grow for good.
+    the second moments of Adam would remember it for thousands of steps. The usual norm is a running
+    geometric mean, so it follows gradients that grow for good.
 
     Parameters
     ----------
@@ -139,7 +144,7 @@ class Clipped(Optimizer):
             self._usual = math.log(norm)
         self._n_steps += 1
         excess = max(-_LONGEST, min(_LONGEST, excess))
-        self._usual += excess / min(self._n_steps, _REMEMBERED)
+        self._usual += excess / min(self._n_steps, _AVERAGED)
         return loss
 
     def shorten(self, factor: float) -> None:
@@ -227,7 +232,7 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = self._peak * rate
-        # Detached, for torch turns what the closure returns into a float.
+        # Detached, because torch turns what the closure returns into a float.
         before: Tensor = self._lbfgs.step(lambda: closure().detach())
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
@@ -242,5 +247,5 @@ class LBFGS(Optimizer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._lbfgs.load_state_dict(state["lbfgs"])
-        # Without it a step taken again would look like one that changes nothing.
+        # Otherwise a step that is taken again would look like one that changes nothing.
         self._last, self._converged = state["last"], False

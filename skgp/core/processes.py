@@ -15,11 +15,11 @@ def guard_against_fork() -> None:
     """Let a thread work in a process that was forked after it had worked in the parent process.
 
     A thread that has run a parallel loop of OpenMP keeps a pool of helpers for the next one. In a
-    forked process it still believes in them, but they were not copied, and its next parallel loop
-    would wait for them for ever: the loops of torch, and those of scikit-learn's k-means. With one
-    thread there is nobody to wait for. So the first call of this function in such a process sets
-    the numbers of threads of torch and of OpenMP there to one. Elsewhere it changes nothing: not in
-    a process that began by itself, nor in one that was forked before any work.
+    forked process the helpers do not exist, and the thread's next parallel loop would wait for them
+    for ever: a loop of torch, or of scikit-learn's k-means. With one thread there is nobody to wait
+    for. So the first call of this function in such a process sets the numbers of threads of torch
+    and of OpenMP to one. It changes nothing in a process that was not forked, or that was forked
+    before any work.
 
     It has to be called at the start of each prediction and fit, before any tensor.
     """

@@ -1,7 +1,8 @@
 """Sigma points: deterministic nodes of the hidden layers, with learned places and weights."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -43,7 +44,7 @@ class Lined(Quadrature):
     """QR3 (deep sigma point processes, Eqn 23): S nodes of C learned coordinates and a weight each.
 
     A node keeps its index through all hidden layers. The coordinates start as standard normal
-    draws, the weights equal.
+    draws; the weights start equal.
 
     Parameters
     ----------
@@ -65,67 +66,59 @@ class Lined(Quadrature):
 
 
 class Grid(Quadrature):
-    """Fixed Gauss-Hermite rule on the grid of S^C nodes (deep sigma point processes, Eqn 18).
+    """A rule on the grid of S^C nodes that starts at Gauss and Hermite's.
+
+    Fixed it is Eqn 18 of deep sigma point processes; learned, with sites of each function and joint
+    weights, QR1 (Eqn 22); learned with symmetric sites, xi^(s) = -xi^(S + 1 - s), QR2.
 
     Parameters
     ----------
     widths : sequence of int
     n_sites : int
         Number S of sites of each hidden function.
+    learned : bool
+        Whether sites and weights are parameters.
+    symmetric : bool
+        Whether the sites stay symmetric about zero.
     """
 
     index: Tensor
     sites: Tensor
 
-    def __init__(self, widths: Sequence[int], n_sites: int) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        n_sites: int,
+        *,
+        learned: bool = False,
+        symmetric: bool = False,
+    ) -> None:
         super().__init__(widths)
+        self.symmetric = symmetric
         n_functions = sum(widths)
         # Weight exp(-x^2 / 2), so the sites are those of a standard normal.
-        sites, weights = np.polynomial.hermite_e.hermegauss(n_sites)
+        x, weights = np.polynomial.hermite_e.hermegauss(n_sites)
         index = np.indices((n_sites,) * n_functions).reshape(n_functions, -1).T.copy()
-        logits = np.log(weights / weights.sum())[index].sum(-1)
+        sites = torch.from_numpy(x).unsqueeze(-1).repeat(1, n_functions)
+        logits = torch.from_numpy(np.log(weights / weights.sum())[index].sum(-1))
         self.register_buffer("index", torch.from_numpy(index))
-        self._set_sites(torch.from_numpy(sites))
-        self._set_logits(torch.from_numpy(logits))
-
-    def _set_sites(self, sites: Tensor) -> None:
-        self.register_buffer("sites", sites.unsqueeze(-1).repeat(1, sum(self.widths)))
-
-    def _set_logits(self, logits: Tensor) -> None:
-        self.register_buffer("logits", logits)
+        if learned:
+            self.sites, self.logits = nn.Parameter(sites), nn.Parameter(logits)
+        else:
+            self.register_buffer("sites", sites)
+            self.register_buffer("logits", logits)
 
     def points(self) -> Tensor:
-        return self._sites().gather(0, self.index)
-
-    def _sites(self) -> Tensor:
-        """Sites (S, C) of each hidden function."""
-        return self.sites
-
-
-class LearnedGrid(Grid):
-    """QR1 (Eqn 22): the grid with learned sites of each function and learned joint weights.
-
-    It starts at the Gauss-Hermite rule.
-    """
-
-    def _set_sites(self, sites: Tensor) -> None:
-        self.sites = nn.Parameter(sites.unsqueeze(-1).repeat(1, sum(self.widths)))
-
-    def _set_logits(self, logits: Tensor) -> None:
-        self.logits = nn.Parameter(logits)
+        sites = self.sites
+        if self.symmetric:
+            sites = 0.5 * (sites - sites.flip(0))
+        return sites.gather(0, self.index)
 
 
-class SymmetricGrid(LearnedGrid):
-    """QR2: QR1 with sites that are symmetric about zero, xi^(s) = -xi^(S + 1 - s)."""
-
-    def _sites(self) -> Tensor:
-        return 0.5 * (self.sites - self.sites.flip(0))
-
-
-GRIDS: Final[dict[str, type[Grid]]] = {
+GRIDS: Final[dict[str, Callable[[Sequence[int], int], Grid]]] = {
     "gauss-hermite": Grid,
-    "qr1": LearnedGrid,
-    "qr2": SymmetricGrid,
+    "qr1": partial(Grid, learned=True),
+    "qr2": partial(Grid, learned=True, symmetric=True),
 }
 
 

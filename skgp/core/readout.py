@@ -19,9 +19,9 @@ class Readout(nn.Module):
     | N-MOGP (5), top of the N-DGP (7) | `NeuralUnits` | `NormalMixing` |
     | N-SBGPRN (6) | `NeuralUnits` | `NetworkMixing` |
 
-    What comes out are latent functions of a Gaussian likelihood, one for each output. Its expected
-    log density (Eqn 10) needs no more of them than mean and variance, missing outputs or not.
-    The latent functions that go in are those of the units, then those of the mixing matrix.
+    The results are latent functions of a Gaussian likelihood, one for each output. Its expected log
+    density (Eqn 10) needs only their means and variances, also where outputs are missing. The
+    latent functions that go in are those of the units, then those of the mixing matrix.
 
     Parameters
     ----------

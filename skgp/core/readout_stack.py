@@ -1,7 +1,7 @@
 """Stacks whose latent functions a readout turns into outputs."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,8 @@ from skgp.core.stack import GPStack, Stack
 class ReadoutStack(Stack):
     """Layers and a readout: latent functions of the likelihood are the noiseless outputs.
 
-    The nodes are those of the hidden layers and, after them, standard normals (Q, B or 1, n_noise)
-    of the readout's units. Without the latter the units are integrated out in closed form.
+    The layers are those below the readout and then that of the mixing matrix, if any. The units are
+    drawn at the nodes, or integrated out in closed form if those have none for them.
 
     Parameters
     ----------
@@ -46,6 +46,11 @@ class ReadoutStack(Stack):
         self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
     @property
+    def layers(self) -> list[Layer]:
+        below = self.below.layers
+        return below if self.mixing_layer is None else [*below, self.mixing_layer]
+
+    @property
     def top(self) -> Layer:
         return self.below.top
 
@@ -55,17 +60,17 @@ class ReadoutStack(Stack):
         In evaluation mode the mean over the nodes is made that of all q, in closed form.
         """
         own = len(self.below.layers)
-        hidden = nodes._replace(xi=nodes.xi[: own - 1])
-        latent = self.below(x, hidden, factors[:own])
+        latent = self.below(x, nodes, factors[:own])
         if self.mixing_layer is not None:
             h = self.features(x).unsqueeze(0)
             latent = _joined(latent, self.mixing_layer.moments(h, factors[own]))
-        if len(nodes.xi) < own:
+        if nodes.units is None:
             return self.readout.moments(latent, x)
-        drawn = self.readout.sample(latent, x, nodes.xi[-1])
+        drawn = self.readout.sample(latent, x, nodes.units)
         if self.training:
             return drawn
-        # A finite number of nodes would leave their own error in the mean of a prediction.
+        # m_q <- m_q - sum_q' omega_q' (m_q' - m) with the mean m over all values of the units: a
+        # finite number of nodes would leave its error in the mean of a prediction.
         omega = nodes.log_omega.exp()[:, None, None]
         exact = self.readout.mean(latent, x).expand_as(drawn.f_mean)
         error = (omega * (drawn.f_mean - exact)).sum(0)
@@ -73,20 +78,11 @@ class ReadoutStack(Stack):
 
     def kl(self, factors: Sequence[Any]) -> Tensor:
         # A point's share is minus the log density of its prior, as that of a point q(u).
-        total = super().kl(factors) + self.readout.kl() - self.readout.log_prior()
+        total = self.layers_kl(factors) + self.readout.kl() - self.readout.log_prior()
         if not self.training or int(self.step) >= self.n_annealing:
             return total
         self.step += 1
         return total * (self.step.float() / self.n_annealing).to(total)
-
-    @property
-    def layers(self) -> list[Layer]:
-        """The GP layers: from the inputs upwards, and then that of the mixing matrix, if any."""
-        layers = cast(list[Layer], list(self.below.layers))
-        return layers if self.mixing_layer is None else [*layers, self.mixing_layer]
-
-    def _layers(self) -> list[Layer]:
-        return self.layers
 
 
 def _joined(first: Latent, second: Latent) -> Latent:

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
 from skgp.core.normal_rule import normal_rule
 
-# The slip makes up for any probability that small, and denormal numbers are slow.
+# Such a probability is negligible beside the slip, and denormal numbers are slow.
 _LEAST = 1e-20
 _FAR = -43.0  # log of a density that is zero: nine deviations away
 _CELLS = 2**17  # points times classes and rows at a time: what a cache holds
@@ -25,8 +25,8 @@ class RobustMax(ClassLikelihood):
     ----------
     n_classes : int
     slip : float in (0, 1)
-        Probability that the label is not that of the largest function: what a wrong label costs
-        is bounded by its log.
+        Probability that the label is not that of the largest function. Its log bounds what a wrong
+        label costs.
     """
 
     def __init__(self, n_classes: int, slip: float) -> None:
@@ -52,7 +52,7 @@ class RobustMax(ClassLikelihood):
         int N(f_c | m_c, v_c) prod_{j != c} Phi((f_c - m_j) / s_j) df_c (Hernandez-Lobato et al.
         2011), by quadrature over f_c.
         """
-        mean, scale = latent.f_mean, deviation(latent.f_var)
+        mean, scale = latent.f_mean, latent.std
         own = codes.expand(mean.shape[:-1]).flatten()
         value: Tensor = _Largest.apply(mean.flatten(0, 1), scale.flatten(0, 1), own)
         return value.view(mean.shape[:-1])
@@ -66,8 +66,8 @@ class RobustMax(ClassLikelihood):
 class _Largest(torch.autograd.Function):
     """The integral for moments m, s (N, C) and classes c (N,).
 
-    Its slopes, which are as small as the moments, are computed with it, a chunk of rows at a time:
-    50 classes at all points of ten nodes of a deep model would take gigabytes.
+    Its slopes have the size of the moments, and are computed with it, a chunk of rows at a time.
+    All points of 50 classes at ten nodes of a deep model would take gigabytes.
     """
 
     @staticmethod

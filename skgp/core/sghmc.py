@@ -18,9 +18,9 @@ class SGHMC(Optimizer):
         p <- (1 - alpha) p - eps^2 V^-1/2 grad U + N(0, 2 eps^2 alpha V^-1/2 - eps^4 B / V),
         v <- v + p.
 
-    Where gradients have no noise the error of the variance is O(eps^2) in every direction. B is the
-    variance of that noise; Springenberg et al. put V for it, which is too much where a batch is the
-    whole table. In the first `n_burn_in` steps V and B are estimated, then they stay.
+    B is the variance of the gradients' noise. Springenberg et al. use V in its place, which is too
+    much if a batch is the whole table. V and B are estimated in the first `n_burn_in` steps and
+    stay fixed afterwards. Without noise the error of the variance is O(eps^2) in every direction.
 
     The others take a step at a position drawn from those that the chain has kept, where the
     gradient is an estimate of that of E log p(y, v | hyper-parameters) (Havasi et al. 2018). Only

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from skgp.core.class_likelihood import ClassLikelihood, deviation
+from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.layers import Latent
-from skgp.core.nodes import Sampled
+from skgp.core.nodes import make_generator, sobol_normals
 
 _CELLS = 2**20  # draws, times rows and classes, that are held at a time
 
@@ -25,18 +25,24 @@ class Softmax(ClassLikelihood):
     ----------
     n_classes : int
     n_samples : int
-        Draws for each row of a training step.
+        Draws for each row of a training step, seeded by `seed` and the number of the step.
     n_fixed : int
-        Nodes in evaluation mode, which those of the hidden layers share out among them.
+        Nodes in evaluation mode, divided among the nodes of the hidden layers.
     seed : int
     """
 
-    # At 1 a label of ten classes would have a probability of 0.45, and training far to go.
+    fixed: Tensor
+    step: Tensor
+
+    # At 1 a label of ten classes would start with a probability of 0.45, and train for long.
     start_scale = 4.0
 
     def __init__(self, n_classes: int, n_samples: int, n_fixed: int, seed: int) -> None:
         super().__init__(n_classes)
-        self.draws = Sampled([n_classes], n_samples, n_fixed, seed)
+        self.n_samples = n_samples
+        self.seed = seed
+        self.register_buffer("fixed", sobol_normals(n_fixed, n_classes, seed))
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
     @property
     def n_latents(self) -> int:
@@ -51,13 +57,13 @@ class Softmax(ClassLikelihood):
         return torch.cat(parts, 1)
 
     def log_probabilities(self, latent: Latent) -> Tensor:
-        # The draws of one class are those of all.
+        # All classes share their draws.
         parts = [_log_mean(log_p) for log_p, _ in self._chunks(latent)]
         return torch.cat(parts, 1).log_softmax(-1)
 
     def _chunks(self, latent: Latent) -> Iterator[tuple[Tensor, slice]]:
         """Log probabilities (S, Q, n, C) of S draws, of n rows at a time, and which rows."""
-        mean, scale = latent.f_mean, deviation(latent.f_var)
+        mean, scale = latent.f_mean, latent.std
         n_nodes, n_rows, n_classes = mean.shape
         xi = self._draw(n_nodes, n_rows).to(mean)
         size = max(1, _CELLS // (len(xi) * n_nodes * n_classes))
@@ -68,14 +74,17 @@ class Softmax(ClassLikelihood):
 
     def _draw(self, n_nodes: int, n_rows: int) -> Tensor:
         """Standard normal draws, (S, 1, B, C) in training and (S, Q, 1, C) in evaluation mode."""
-        xi = self.draws(n_rows).xi[0]
+        fixed = self.fixed
         if self.training:
-            return xi.unsqueeze(1)
-        # A node of the layers has draws of its own, or their product would take long: a run of
-        # Sobol points, which is even by itself, unlike every Q-th of them.
-        n_each = -(-len(xi) // n_nodes)
-        index = torch.arange(n_nodes * n_each, device=xi.device) % len(xi)
-        return xi[index].view(n_nodes, n_each, 1, -1).transpose(0, 1)
+            generator = make_generator(self.seed, int(self.step))
+            self.step += 1
+            shape = self.n_samples, 1, n_rows, self.n_classes
+            return torch.randn(shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
+        # Each node of the layers has draws of its own, for all draws at each node would take long:
+        # a run of Sobol points, which is even by itself, unlike every Q-th of them.
+        n_each = -(-len(fixed) // n_nodes)
+        index = torch.arange(n_nodes * n_each, device=fixed.device) % len(fixed)
+        return fixed[index].view(n_nodes, n_each, 1, -1).transpose(0, 1)
 
 
 def _of_class(log_p: Tensor, codes: Tensor) -> Tensor:

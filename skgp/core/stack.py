@@ -40,7 +40,7 @@ def _select(source: Source, h: Tensor, x: Tensor) -> Tensor:
 
 
 class _Unchanged(nn.Identity):
-    """In the place of a feature extractor where there is none: a user's own may be `Identity`."""
+    """Stands for the lack of a feature extractor: a user's own may be `Identity`."""
 
 
 class Stack(nn.Module, ABC):
@@ -61,36 +61,41 @@ class Stack(nn.Module, ABC):
         """Whether the first layer sees features in the place of the inputs."""
         return not isinstance(self.features, _Unchanged)
 
+    @property
     @abstractmethod
-    def _layers(self) -> list[Layer]:
-        """The GP layers from the inputs upwards."""
+    def layers(self) -> list[Layer]:
+        """All GP layers, from the inputs upwards."""
 
     @property
     def bottom(self) -> Layer:
         """The layer that the inputs enter."""
-        return self._layers()[0]
+        return self.layers[0]
 
     @property
+    @abstractmethod
     def top(self) -> Layer:
-        """The layer that the likelihood sees."""
-        return self._layers()[-1]
+        """The layer whose functions the likelihood, or a readout in front of it, sees."""
 
     def factors(self) -> list[Any]:
         """Factors of every layer: what a step or a prediction call computes once."""
-        return [layer.factors() for layer in self._layers()]
+        return [layer.factors() for layer in self.layers]
 
     @abstractmethod
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Latent moments (Q, B, W) at a batch x (B, D)."""
 
+    @abstractmethod
     def kl(self, factors: Sequence[Any]) -> Tensor:
+        """Divergence of all that has a posterior common to the rows, in nats."""
+
+    def layers_kl(self, factors: Sequence[Any]) -> Tensor:
         """Sum of the layers' divergences, in nats."""
-        parts = zip(self._layers(), factors, strict=True)
+        parts = zip(self.layers, factors, strict=True)
         return torch.stack([layer.kl(layer_factors) for layer, layer_factors in parts]).sum()
 
     def log_prior(self) -> Tensor | float:
         """Log density of all hyper-parameters under their priors."""
-        return sum((layer.kernel.log_prior() for layer in self._layers()), start=0.0)
+        return sum((layer.kernel.log_prior() for layer in self.layers), start=0.0)
 
 
 class GPStack(Stack):
@@ -111,8 +116,16 @@ class GPStack(Stack):
         connections: Sequence[Connection] | None = None,
     ) -> None:
         super().__init__(features)
-        self.layers = nn.ModuleList(layers)
+        self.gp_layers = nn.ModuleList(layers)
         self.connections = [FEEDFORWARD] * len(layers) if connections is None else connections
+
+    @property
+    def layers(self) -> list[Layer]:
+        return cast(list[Layer], list(self.gp_layers))
+
+    @property
+    def top(self) -> Layer:
+        return self.layers[-1]
 
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Latent moments (Q, B, W) at a batch x (B, D).
@@ -120,16 +133,13 @@ class GPStack(Stack):
         Hidden layers propagate by h = mean + sqrt(var) * xi, whatever the nodes are.
         """
         h = inputs = self.features(x).unsqueeze(0)
-        *hidden, top = zip(self._layers(), factors, self.connections, strict=True)
+        *hidden, top = zip(self.layers, factors, self.connections, strict=True)
         for (layer, layer_factors, connection), xi in zip(hidden, nodes.xi, strict=True):
             h, h_mean = connection.inputs(h, inputs)
-            latent = layer.moments(h, layer_factors, h_mean)
-            # The floor keeps the slope of the root finite where a layer is certain.
-            deviation = latent.f_var.clamp_min(torch.finfo(h.dtype).eps).sqrt()
-            h = latent.f_mean + deviation * xi
+            h = layer.moments(h, layer_factors, h_mean).draw(xi)
         layer, layer_factors, connection = top
         h, h_mean = connection.inputs(h, inputs)
         return layer.moments(h, layer_factors, h_mean)
 
-    def _layers(self) -> list[Layer]:
-        return cast(list[Layer], list(self.layers))
+    def kl(self, factors: Sequence[Any]) -> Tensor:
+        return self.layers_kl(factors)

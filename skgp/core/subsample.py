@@ -13,7 +13,7 @@ _RARE = 20  # rows expected of a group that a random choice could miss
 
 
 def row_keys(*tables: npt.NDArray[np.floating]) -> Keys:
-    """Numbers that look random and depend only on what stands in a row of the tables (n, ...).
+    """Numbers that look random and depend only on the values of a row of the tables (n, ...).
 
     Rows in the order of their keys are in a random order, and it is the same whatever order the
     table has.
@@ -85,7 +85,7 @@ def subsample(
 
     passed = np.floor(np.cumsum(probability) + rng.uniform())
     drawn = np.diff(passed, prepend=0.0) > 0.0
-    drawn |= probability >= 1.0  # whatever rounding makes of the sum
+    drawn |= probability >= 1.0  # also where rounding of the sum would miss them
     index, weight = order[drawn], weight[drawn] / probability[drawn]
     ascending = np.argsort(index)
     return index[ascending], weight[ascending]

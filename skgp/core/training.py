@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from skgp.core.memory import keep_freed_blocks
-from skgp.core.objectives import Batch
+from skgp.core.allocator import keep_freed_blocks
+from skgp.core.data import Batch
 from skgp.core.optimizers import Optimizer
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
@@ -20,7 +20,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
-_LEAP = 10.0  # nats per row, and times the loss: how far above it training may not end
+_LEAP = 10.0  # training may not end this far above a loss: nats per row, and times its size
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
@@ -55,6 +55,11 @@ class Candidate(NamedTuple, Generic[ModuleT]):
     optimizer: Optimizer
 
 
+def count_batches(n_rows: int, batch_size: int) -> int:
+    """Number of batches, of nearly equal size, into which an epoch of so many rows is cut."""
+    return max(1, round(n_rows / batch_size))
+
+
 @dataclass(frozen=True)
 class Plan:
     """How long and how fast to train.
@@ -74,7 +79,7 @@ class Plan:
     tol : float
         What counts as better, in nats per row.
     ceiling : float
-        A loss this many times the first is as good as infinite.
+        A loss this many times the first counts as infinite.
     """
 
     max_iter: int
@@ -84,6 +89,10 @@ class Plan:
     n_iter_no_change: int | None
     tol: float
     ceiling: float = 1e9
+
+    def n_batches(self, n_rows: int) -> int:
+        """Steps of an epoch of so many rows."""
+        return count_batches(n_rows, self.batch_size)
 
 
 @dataclass
@@ -140,7 +149,7 @@ class Trainer(Generic[ModuleT]):
         self.data = data
         self.plan = plan
         self.generator = generator
-        self.n_batches = max(1, round(len(data) / plan.batch_size))
+        self.n_batches = plan.n_batches(len(data))
         self.parameters = [p for p in candidate.module.parameters() if p.requires_grad]
         self.optimizer = candidate.optimizer
         self.epochs_done = 0
@@ -170,9 +179,9 @@ class Trainer(Generic[ModuleT]):
         return self._good
 
     def retreat(self) -> bool:
-        """If the last step has done harm, go back to the state before its epoch; whether it has.
+        """Go back to before the last epoch if its last step has done harm; whether it has.
 
-        For a training that ends before its plan does, after a step that `epoch` has not checked.
+        For a training that ends before its plan, after a step that `epoch` has not checked.
         """
         if self._good is self._proven:
             return False
@@ -187,7 +196,7 @@ class Trainer(Generic[ModuleT]):
     def epoch(self) -> float:
         """Train one epoch and return its mean loss, healing from a non-finite one.
 
-        What a step has done shows when the next one evaluates the loss. After the last step of the
+        The effect of a step shows when the next one evaluates the loss. After the last step of the
         plan the loss is evaluated once more.
 
         Raises
@@ -231,13 +240,13 @@ class Trainer(Generic[ModuleT]):
     def _check_last_step(self) -> None:
         """Evaluate the loss once more on the rows of the last step, and leave no trace of it.
 
-        It may neither be far above what it was before the step nor far above the first of all.
+        It may be far above neither the loss before the step nor the first loss of all.
         """
         if self._last is None:
             return
         rows, before = self._last
         module, proven = self.candidate.module, self._proven
-        state = _copied(module.state_dict())  # an evaluation moves on draws and running statistics
+        state = _copied(module.state_dict())  # an evaluation advances draws and running statistics
         try:
             after = self._gradients(self.data.batch(rows)).item()
         finally:
@@ -366,7 +375,7 @@ class _Run(Generic[ModuleT]):
         return curve[-1] if curve and self.failure is None else math.inf
 
     def epoch(self) -> None:
-        """Train and validate one epoch; an interruption leaves no half of it in the history."""
+        """Train and validate one epoch; an interruption leaves no part of it in the history."""
         loss = self.trainer.epoch()
         score = None if self.validate is None else self.validate(self.module)
         self.history.loss_curve.append(loss)
@@ -411,7 +420,7 @@ def _choose(runs: Sequence[_Run[ModuleT]], n_epochs: int) -> _Run[ModuleT]:
 
 
 def _copied(value: Any) -> Any:
-    """A deep copy: into that of the standard library went a tenth of a fit of 60 rows."""
+    """A deep copy; that of the standard library took a tenth of the time of a fit of 60 rows."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, dict):

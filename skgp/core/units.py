@@ -50,15 +50,15 @@ class Units(nn.Module, ABC):
 
     @abstractmethod
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
-        """Draws of the units, which are certain, for base noise xi (Q, B or 1, n_noise)."""
+        """Values of the units, which are certain, at standard normals xi (Q, B or 1, n_noise)."""
 
-    @abstractmethod
     def kl(self) -> Tensor | float:
-        """Divergence of the posterior of what belongs to the units from its prior, in nats."""
+        """Divergence of the posterior of the units' own variables from its prior, in nats."""
+        return 0.0  # most units have none
 
-    @abstractmethod
     def log_prior(self) -> Tensor | float:
         """Log density, up to a constant, of the weights that are points under their prior."""
+        return 0.0
 
 
 class IdentityUnits(Units):
@@ -80,13 +80,7 @@ class IdentityUnits(Units):
         return latent.f_mean
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
-        return UnitMoments(_draw(latent, xi), None)
-
-    def kl(self) -> float:
-        return 0.0
-
-    def log_prior(self) -> float:
-        return 0.0
+        return UnitMoments(latent.draw(xi), None)
 
 
 class NoisyUnits(Units):
@@ -112,13 +106,7 @@ class NoisyUnits(Units):
         return latent.f_mean
 
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
-        return UnitMoments(_draw(self._noisy(latent), xi), None)
-
-    def kl(self) -> float:
-        return 0.0
-
-    def log_prior(self) -> float:
-        return 0.0
+        return UnitMoments(self._noisy(latent).draw(xi), None)
 
     def _noisy(self, latent: Latent) -> Latent:
         return latent._replace(v_prior=latent.v_prior + self.log_noise.exp())
@@ -170,7 +158,7 @@ class NeuralUnits(Units):
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         xi_f, xi_b = xi[..., : self.n_latents], xi[..., self.n_latents :]
         bias, bias_scale = self.bias.moments()
-        a = _draw(latent, xi_f) @ self.weight.mT + bias + bias_scale * xi_b
+        a = latent.draw(xi_f) @ self.weight.mT + bias + bias_scale * xi_b
         return UnitMoments(self.activation(a), None)
 
     def kl(self) -> Tensor:
@@ -178,9 +166,3 @@ class NeuralUnits(Units):
 
     def log_prior(self) -> Tensor:
         return -0.5 * self.weight.square().sum()
-
-
-def _draw(latent: Latent, xi: Tensor) -> Tensor:
-    # The floor keeps the slope of the root finite where a layer is certain.
-    deviation = latent.f_var.clamp_min(torch.finfo(xi.dtype).eps).sqrt()
-    return latent.f_mean + deviation * xi

@@ -11,7 +11,7 @@ from skgp.core.linalg import LOG_2PI, cholesky
 
 Covariance = Literal["full", "diagonal", "delta", "natural"]
 
-_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: rounding is all that needs a remedy
+_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: only rounding needs a remedy
 
 
 class Posterior(nn.Module, ABC):
@@ -128,7 +128,7 @@ class NaturalPosterior(Posterior):
 
     @torch.no_grad()
     def step(self, length: float) -> None:
-        """Go against the gradients by this length, unless q(v) would lose its covariance."""
+        """Step against the gradients by this length, unless q(v) would lose its covariance."""
         assert self.theta.grad is not None
         assert self.precision.grad is not None
         precision = self.precision - length * self.precision.grad

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from skgp.core.layers import SparseLayer
-from skgp.core.projected import SharedGP
+from skgp.core.layers import SparseGP, SparseLayer
 from skgp.core.quadrature import Quadrature
 from skgp.fitting.model import Model
 from skgp.fitting.table import Array
@@ -84,4 +83,5 @@ def _squeezed(estimator: Any, values: Array) -> Array:
     """Without the axis of the first layer's functions where there is only one by design."""
     layers = _model(estimator).stack
     alone = layers.bottom is layers.top and not estimator._output_shape
-    return values[0] if alone or isinstance(layers.bottom, SharedGP) else values
+    shared = isinstance(layers.bottom, SparseGP) and layers.bottom.is_shared
+    return values[0] if alone or shared else values

@@ -11,10 +11,10 @@ from sklearn.metrics import pairwise_distances_argmin, pairwise_distances_chunke
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
+from skgp.core.data import Targets as ScaledTargets
 from skgp.core.gradients import recorded_gradients
 from skgp.core.initialisation import principal_scores
 from skgp.core.latent_inputs import N_COMPARED, Inversion
-from skgp.core.likelihoods import Targets as ScaledTargets
 from skgp.core.local import Local
 from skgp.core.objectives import ELBO
 from skgp.distributions import NormalMixture

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from skgp.core.data import Batch
 from skgp.core.latent_inputs import LatentInputs
 from skgp.core.layers import Latent
 from skgp.core.likelihoods import Predictive
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import PREDICTIVE, Batch
+from skgp.core.objectives import PREDICTIVE
 from skgp.core.stack import Stack
 from skgp.fitting.table import Scale, Table
 

@@ -7,9 +7,9 @@ from typing import Any, Final, Literal, Protocol
 
 from torch import Tensor
 
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch
 from skgp.core.optimizers import Optimizer
-from skgp.core.training import Plan, one_cycle
+from skgp.core.training import Plan, count_batches, one_cycle
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
@@ -80,7 +80,7 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     """The plan of one cycle over minibatches of n rows."""
     max_iter, batch_size = minibatch.max_iter, minibatch.batch_size
     if max_iter == "auto":
-        max_iter = epochs.number(max(1, round(n / batch_size)))
+        max_iter = epochs.number(count_batches(n, batch_size))
     return Plan(
         max_iter=int(max_iter),
         batch_size=batch_size,

@@ -9,8 +9,7 @@ import torch
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from skgp.core.likelihoods import Targets
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch, Targets
 from skgp.core.subsample import Keys, row_keys
 
 Array = npt.NDArray[Any]

@@ -57,7 +57,7 @@ class ChainLayers(Layers):
     @property
     def inducing_variables(self) -> list[nn.Parameter]:
         """Whitened inducing variables (W, M) of each layer."""
-        layers = cast(list[SparseGP], list(self.stack.layers))
+        layers = cast(list[SparseGP], self.stack.layers)
         return [cast(nn.Parameter, layer.posterior.mu) for layer in layers]
 
     def log_weights(self, nodes: NodeRule) -> Tensor:
@@ -81,7 +81,7 @@ class ChainLayers(Layers):
         parts = position.split([of_layer.q_mu.numel() for of_layer in factors])
         values = [part.view_as(f.q_mu) for part, f in zip(parts, factors, strict=True)]
         pairs = zip(factors, values, strict=True)
-        return [f._replace(q_mu=v, white_weights=v) for f, v in pairs]
+        return [f._replace(q_mu=v, column_weights=v) for f, v in pairs]
 
 
 def with_chain(build: Callable[[Setup], Model], parameters: ChainParameters, setup: Setup) -> Model:
@@ -115,7 +115,7 @@ def hamiltonian(
 def chain_plan(plan: Callable[[int], Plan], parameters: ChainParameters, n: int) -> Plan:
     """A plan in whose last steps, whose positions are kept, all else rests."""
     of_rows = plan(n)
-    n_steps = of_rows.max_iter * max(1, round(n / of_rows.batch_size))
+    n_steps = of_rows.max_iter * of_rows.n_batches(n)
     n_kept = parameters.n_posterior_samples * parameters.thinning
     share = max(_LEAST_SHARE, 1.0 - n_kept / n_steps)
     return dataclasses.replace(of_rows, schedule=partial(_then_rest, share))

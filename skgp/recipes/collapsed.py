@@ -4,12 +4,13 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.conjugate_gradients import ConjugateGradients
+from skgp.core.data import Batch
 from skgp.core.exact import ExactGP, exact_log_marginal
 from skgp.core.features import half_squared_norm
 from skgp.core.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
@@ -18,8 +19,8 @@ from skgp.core.kernels import KernelLike, make_kernel
 from skgp.core.layers import SparseGP
 from skgp.core.likelihoods import Gaussian
 from skgp.core.memory import check_memory
-from skgp.core.objectives import Batch
 from skgp.core.optimizers import LBFGS, Optimizer
+from skgp.core.rows import ObservedRows
 from skgp.core.stack import GPStack
 from skgp.core.training import Plan, constant
 from skgp.core.variational import FullPosterior
@@ -36,38 +37,20 @@ _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exac
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
-class Observed(NamedTuple):
-    """All training rows as the marginal likelihoods want them.
-
-    Attributes
-    ----------
-    x : Tensor of shape (n, F)
-        Features.
-    y : Tensor of shape (P, n)
-    weight : Tensor of shape (n,)
-    mask : Tensor of shape (P, n) or None
-    """
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor
-    mask: Tensor | None
-
-
 @dataclass(frozen=True)
 class Collapsed:
     """What is known of one kind of layer whose inducing variables are integrated out.
 
     Attributes
     ----------
-    log_marginal : callable (Model, Observed) -> Tensor (P,)
+    log_marginal : callable (Model, ObservedRows) -> Tensor (P,)
         In nats.
-    condition : callable (Model, Observed) -> None
+    condition : callable (Model, ObservedRows) -> None
         Computes what predictions need of the training rows.
     """
 
-    log_marginal: Callable[[Model, Observed], Tensor]
-    condition: Callable[[Model, Observed], None]
+    log_marginal: Callable[[Model, ObservedRows], Tensor]
+    condition: Callable[[Model, ObservedRows], None]
 
 
 def collapsed_recipe(
@@ -145,14 +128,14 @@ def collapsed_plan(max_iter: int, stopping: Stopping, n: int) -> Plan:
     )
 
 
-def _observed(model: Model, batch: Batch, n_data: float) -> Observed:
+def _observed(model: Model, batch: Batch, n_data: float) -> ObservedRows:
     like = model.likelihood.noise_var
     y, mask = batch.targets
     weight = torch.full((len(y),), n_data / len(y), dtype=like.dtype, device=like.device)
     if batch.weight is not None:
         weight = weight * batch.weight.to(like)
     x = model.stack.features(batch.x.to(like))
-    return Observed(x, y.to(like).mT, weight, None if mask is None else mask.to(like).mT)
+    return ObservedRows(x, y.to(like).mT, weight, None if mask is None else mask.to(like).mT)
 
 
 # ------------------------------------------------------------------ FITC
@@ -168,18 +151,13 @@ def build_fitc(
     return Model(Layers(GPStack([layer], network)), likelihood)
 
 
-def _fitc_log_marginal(model: Model, rows: Observed) -> Tensor:
-    return fitc_log_marginal(*_fitc_arguments(model, rows))
+def _fitc_log_marginal(model: Model, rows: ObservedRows) -> Tensor:
+    return fitc_log_marginal(cast(SparseGP, model.stack.top), rows, model.likelihood.noise_var)
 
 
-def _condition_fitc(model: Model, rows: Observed) -> None:
-    model.stack.top.start(*fitc_posterior(*_fitc_arguments(model, rows)))
-
-
-def _fitc_arguments(model: Model, rows: Observed) -> tuple[Any, ...]:
-    layer, noise_var = cast(SparseGP, model.stack.top), model.likelihood.noise_var
-    x, y, weight, mask = rows
-    return layer.kernel, layer.mean, layer.Z, x, y, weight, noise_var, layer.jitter, mask
+def _condition_fitc(model: Model, rows: ObservedRows) -> None:
+    layer = cast(SparseGP, model.stack.top)
+    layer.start(*fitc_posterior(layer, rows, model.likelihood.noise_var))
 
 
 FITC: Final = Collapsed(_fitc_log_marginal, _condition_fitc)
@@ -212,7 +190,7 @@ class ExactLayers(Layers):
         old = self.gp
         new = ExactGP(old.kernel, x, old.jitter, old.solver)
         new.mean = old.mean
-        self.stack.layers[-1] = new
+        self.stack.gp_layers[-1] = new
         return new
 
 
@@ -233,21 +211,18 @@ def release(model: Model, table: Table) -> None:
     layers.with_rows(layers.gp.x[:0])
 
 
-def _exact_log_marginal(model: Model, rows: Observed) -> Tensor:
+def _exact_log_marginal(model: Model, rows: ObservedRows) -> Tensor:
     layers = cast(ExactLayers, model.source)
-    gp, noise_var = layers.gp, model.likelihood.noise_var
-    x, y, weight, mask = rows
+    gp, x, y = layers.gp, rows.x, rows.y
     if len(x) > layers.n_affordable:
         check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
         layers.n_affordable = len(x)
-    return exact_log_marginal(
-        gp.kernel, gp.mean, x, y, weight, noise_var, gp.jitter, gp.solver, mask
-    )
+    return exact_log_marginal(gp, rows, model.likelihood.noise_var)
 
 
-def _condition_exact(model: Model, rows: Observed) -> None:
-    gp = cast(ExactLayers, model.source).with_rows(rows.x)
-    gp.condition(rows.y, rows.weight, model.likelihood.noise_var, rows.mask)
+def _condition_exact(model: Model, rows: ObservedRows) -> None:
+    layers = cast(ExactLayers, model.source)
+    layers.with_rows(rows.x).condition(rows, model.likelihood.noise_var)
 
 
 EXACT: Final = Collapsed(_exact_log_marginal, _condition_exact)

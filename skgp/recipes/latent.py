@@ -6,16 +6,15 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from skgp.core.data import Batch, Targets
 from skgp.core.features import check_batch, half_squared_norm
 from skgp.core.importance import latent_loss
 from skgp.core.initialisation import principal_directions, start_covariates
 from skgp.core.kernels import Kernel, KernelLike
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
-from skgp.core.layers import SparseLayer
-from skgp.core.likelihoods import Targets
+from skgp.core.layers import SparseGP, SparseLayer
 from skgp.core.local import Amortized, Free, LocalPosterior
 from skgp.core.nodes import Sampled
-from skgp.core.objectives import Batch
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import Covariance, make_posterior
 from skgp.fitting.model import Model
@@ -147,7 +146,9 @@ def _hidden_gp(
     projection = torch.block_diag(directions, covariates)
     mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
     posterior = make_posterior(covariance, mu, CERTAIN_VAR)
-    return ProjectedGP(kernel, each_gp(kernel, Z), posterior, projection, spec.inducing.jitter)
+    Z = each_gp(kernel, Z)
+    layer = SparseGP(kernel, Z, posterior, spec.inducing.jitter, len(projection))
+    return ProjectedGP(layer, projection)
 
 
 def covariate_top(

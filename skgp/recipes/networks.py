@@ -10,11 +10,11 @@ from typing import Any, cast
 from torch import Tensor
 
 from skgp.core.cvae import ConditionalVAE, cvae_loss
+from skgp.core.data import Batch
 from skgp.core.dropout import DropoutNetwork, dropout_loss
 from skgp.core.layers import Latent, certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import NodeRule, Sampled
-from skgp.core.objectives import Batch
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model, Source
 from skgp.fitting.parameters import pick

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from skgp.core.likelihoods import Gaussian
 from skgp.core.objectives import Objective
 from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
 from skgp.core.variational import Covariance, NaturalPosterior
@@ -13,7 +14,7 @@ from skgp.recipes.losses import DivergenceWeight
 # A natural step on one batch can put q(u) far from what suits the next, whose gradients are then a
 # hundred times as large. With the usual memory of a thousand steps, which is most of a fit, noise
 # and kernel would hardly move any more.
-_MEMORY: Final = 0.95
+_SECOND_MOMENT_DECAY: Final = 0.95
 
 
 def adam(learning_rate: float, model: Model, n_data: float) -> Optimizer:
@@ -41,7 +42,7 @@ def natural_gradients(
     others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
     # A step of length rho multiplies the old precision by 1 - rho beta_reg.
     rate = peak / max(1.0, beta_reg(n_data))
-    return NaturalGradient(natural, rate, n_data, Adam(others, learning_rate, _MEMORY))
+    return NaturalGradient(natural, rate, n_data, Adam(others, learning_rate, _SECOND_MOMENT_DECAY))
 
 
 def natural_or_adam(
@@ -65,7 +66,7 @@ def natural_or_adam(
     """
     if p.optimizer != "natgrad":
         return p.covariance, partial(adam, p.learning_rate_init)
-    if not objective.is_quadratic:
+    if not Gaussian.is_quadratic(objective.term):
         model = type(p).__name__ + (" with gamma" if getattr(p, "gamma", None) else "")
         raise ValueError(
             "optimizer='natgrad' needs an objective that is quadratic in u, and that of "

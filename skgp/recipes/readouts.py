@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from skgp.core.activations import ACTIVATIONS
-from skgp.core.layers import Layer, certain
+from skgp.core.layers import Layer, SparseGP, certain
 from skgp.core.likelihoods import Gaussian
 from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
-from skgp.core.nodes import NodeRule, Sampled, Withheld
-from skgp.core.projected import SharedGP
+from skgp.core.nodes import NodeRule, Sampled, UnitNodes
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack, Stack
+from skgp.core.training import count_batches
 from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 from skgp.core.variational import make_posterior
 from skgp.fitting.model import Layers, Model
@@ -63,7 +63,9 @@ def gp_mixing(
     mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
     posterior = make_posterior(spec.covariance, mu, _MIXING_VAR)
     # With prior means of their own, weights start as those of a constant M.
-    layer = SharedGP(kernel, Z.clone(), posterior, start.flatten(), spec.inducing.jitter).double()
+    layer = SparseGP(kernel, Z.clone(), posterior, spec.inducing.jitter, start.numel()).double()
+    with torch.no_grad():
+        layer.mean.copy_(start.flatten())
     return GPMixing(*start.shape), layer
 
 
@@ -187,7 +189,7 @@ class ReadoutOutputs:
             rest = (Y - units.mean(certain(latent)) @ start.mT).square()
         rest = weight @ rest / weight.sum()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
-        n_annealing = self.inference.kl_annealing * max(1, round(setup.n_rows / spec.batch_size))
+        n_annealing = self.inference.kl_annealing * count_batches(setup.n_rows, spec.batch_size)
 
         def model(layers: Stack, x: Tensor, nodes: NodeRule) -> Model:
             mixing, mixing_layer = self.mixing(spec, setup, x, start)
@@ -208,7 +210,7 @@ class ReadoutOutputs:
         n_noise = self._number(n_outputs) + self.units.number(n_outputs)
         n_samples, n_fixed = self.inference.n_samples, self.inference.n_prediction_samples
         rule = Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed)
-        return rule if self.inference.inference == "sampling" else Withheld(rule)
+        return UnitNodes(rule, integrated=self.inference.inference != "sampling")
 
     def below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
         """No hidden layers; nodes of the units alone."""

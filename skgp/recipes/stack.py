@@ -12,7 +12,6 @@ from skgp.core.initialisation import start_hyperparameters, start_posterior
 from skgp.core.kernels import Kernel, KernelLike, make_kernel
 from skgp.core.layers import Layer, SparseGP, SparseLayer
 from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.projected import SharedGP
 from skgp.core.stack import GPStack, Stack
 from skgp.core.variational import Covariance, make_posterior
 from skgp.fitting.arguments import check_sizes
@@ -188,7 +187,5 @@ def sparse_layer(
 ) -> SparseLayer:
     """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
     posterior = make_posterior(spec.covariance, mu, variance)
-    if spec.shares_kernel:
-        Z, mean = Z.clone().unsqueeze(0), torch.zeros(len(mu), dtype=torch.float32)
-        return SharedGP(kernel, Z, posterior, mean, spec.inducing.jitter)
-    return SparseGP(kernel, each_gp(kernel, Z), posterior, spec.inducing.jitter)
+    n_sharing = len(mu) if spec.shares_kernel else None
+    return SparseGP(kernel, each_gp(kernel, Z), posterior, spec.inducing.jitter, n_sharing)

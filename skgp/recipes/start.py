@@ -1,12 +1,13 @@
 """Where models start, in units of standardised targets."""
 
+import math
 from typing import Final
 
 import torch
 
 from skgp.core.kernels import Kernel
 
-INITIAL_NOISE: Final = 0.1353352832366127  # exp(-2), of the variance of y
+INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
 INITIAL_VAR: Final = 0.1  # of q(v)
 CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 

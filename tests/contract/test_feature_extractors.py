@@ -13,8 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
-from skgp.core.likelihoods import Targets
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch, Targets
 
 
 def tanh_network(n_features: int) -> nn.Module:

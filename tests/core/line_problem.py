@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from skgp.core.likelihoods import Targets
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch, Targets
 from skgp.core.optimizers import Adam
 from skgp.core.training import (
     Candidate,

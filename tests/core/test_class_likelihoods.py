@@ -15,8 +15,8 @@ from torch import Tensor
 from skgp.core import robust_max, softmax
 from skgp.core.bernoulli import Bernoulli, Logit, Probit
 from skgp.core.class_likelihood import ClassLikelihood
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Targets
 from skgp.core.normal_rule import log_ndtr as tensor_log_ndtr
 from skgp.core.normal_rule import normal_rule
 from skgp.core.objectives import ELBO, PREDICTIVE
@@ -204,7 +204,7 @@ def test_softmax_against_samples(rng: np.random.Generator) -> None:
 def test_nodes_share_the_draws_of_a_softmax(rng: np.random.Generator) -> None:
     """Three nodes and eight draws: three for each, and the first one again for the last."""
     likelihood, latent = Softmax(2, 1, 8, 0).double().eval(), random_latent(rng, 3, 5, 2)
-    xi = to_array(likelihood.draws(1).xi[0])[:, 0]
+    xi = to_array(likelihood.fixed)
     mean, scale = to_array(latent.f_mean), to_array(latent.f_var.sqrt())
     for q in range(3):
         f = mean[q] + scale[q] * np.concatenate([xi, xi[:1]])[3 * q : 3 * q + 3][:, None]

@@ -10,9 +10,9 @@ from oracles.models import normal, to_array
 from torch import Tensor, nn
 
 from skgp.core.cvae import ConditionalVAE, cvae_loss
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.data import Batch, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import Nodes, Sampled
-from skgp.core.objectives import Batch
 
 D, P, L, SIZES = 3, 2, 2, (5, 4)
 

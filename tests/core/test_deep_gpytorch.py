@@ -20,10 +20,11 @@ from oracles.deep import random_stack
 from oracles.models import normal, random_likelihood, to_array
 from torch import Tensor
 
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import Nodes, Sampled
-from skgp.core.objectives import ELBO, PREDICTIVE, Batch, loss
+from skgp.core.objectives import ELBO, PREDICTIVE, loss
 from skgp.core.quadrature import Lined
 from skgp.core.stack import GPStack
 

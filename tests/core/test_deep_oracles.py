@@ -17,17 +17,10 @@ from oracles.models import normal, random_likelihood, to_array
 from oracles.objectives import average, terms
 from torch import Tensor, nn
 
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.data import Batch, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import Nodes, Sampled
-from skgp.core.objectives import (
-    ELBO,
-    PREDICTIVE,
-    VFITC,
-    Batch,
-    Objective,
-    gamma_robust,
-    loss,
-)
+from skgp.core.objectives import ELBO, PREDICTIVE, VFITC, Objective, gamma_robust, loss
 from skgp.core.quadrature import Lined, Quadrature, make_quadrature
 from skgp.core.stack import FEEDFORWARD, GPStack
 from skgp.fitting.model import Layers, Model

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import gpytorch
 import numpy as np
@@ -14,10 +15,12 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from torch.autograd import gradcheck
 
+from skgp.core import exact
 from skgp.core.conjugate_gradients import ConjugateGradients
-from skgp.core.exact import ExactGP, exact_log_marginal
+from skgp.core.exact import ExactGP
 from skgp.core.kernels import GPyTorchKernel
 from skgp.core.nodes import trivial
+from skgp.core.rows import ObservedRows
 from skgp.core.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -49,6 +52,17 @@ def problem(rng):
     return make_problem(rng, 30)
 
 
+def rows_of(problem):
+    return ObservedRows(*(problem.get(name) for name in ("x", "y", "weight", "mask")))
+
+
+def exact_log_marginal(**problem):
+    """For priors whose parameters are any tensors."""
+    names = ("kernel", "mean", "jitter", "solver")
+    prior = SimpleNamespace(**{name: problem[name] for name in names})
+    return exact.exact_log_marginal(prior, rows_of(problem), problem["noise_var"])
+
+
 def value_of(problem, **changes):
     with torch.no_grad():
         return exact_log_marginal(**(problem | changes))
@@ -60,8 +74,7 @@ def conditioned(problem, **changes):
     gp = ExactGP(*(arguments[name] for name in names))
     with torch.no_grad():
         gp.mean.copy_(arguments["mean"])
-    names = ("y", "weight", "noise_var")
-    gp.condition(*(arguments[name] for name in names), mask=arguments.get("mask"))
+    gp.condition(rows_of(arguments), arguments["noise_var"])
     return gp
 
 

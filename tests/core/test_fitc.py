@@ -1,5 +1,7 @@
 """FITC against dense algebra, repeated and dropped rows, and its gradients."""
 
+from types import SimpleNamespace
+
 import gpytorch
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from oracles.models import normal, random_kernel, to_array
 from torch.autograd import gradcheck
 from torch.autograd.graph import saved_tensors_hooks
 
-from skgp.core.fitc import fitc_log_marginal, fitc_posterior
+from skgp.core import fitc
 from skgp.core.kernels import GPyTorchKernel, Kernel
 from skgp.core.layers import SparseGP
+from skgp.core.rows import ObservedRows
 from skgp.core.variational import FullPosterior
 
 JITTER = 1e-6
@@ -33,6 +36,22 @@ def problem(rng):
         "noise_var": torch.tensor([0.05, 0.2]).double(),
         "jitter": JITTER,
     }
+
+
+def arguments_of(problem):
+    """What the functions of FITC take, for priors whose parameters are any tensors."""
+    prior = SimpleNamespace(**{name: problem[name] for name in ("kernel", "mean", "Z", "jitter")})
+    rows = ObservedRows(problem["x"], problem["y"], problem["weight"], problem.get("mask"))
+    size = {name: problem[name] for name in ("chunk_size",) if name in problem}
+    return {"layer": prior, "rows": rows, "noise_var": problem["noise_var"], **size}
+
+
+def fitc_log_marginal(**problem):
+    return fitc.fitc_log_marginal(**arguments_of(problem))
+
+
+def fitc_posterior(**problem):
+    return fitc.fitc_posterior(**arguments_of(problem))
 
 
 def blocks(problem, w, rows, x_test=None):

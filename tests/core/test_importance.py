@@ -14,12 +14,12 @@ from oracles.sparse import layer_moments
 from scipy.special import logsumexp
 from torch import Tensor, nn
 
+from skgp.core.data import Batch, Targets
 from skgp.core.importance import latent_loss
 from skgp.core.latent_stack import LatentStack
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Amortized, Free
-from skgp.core.objectives import Batch
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import FullPosterior
 
@@ -217,13 +217,13 @@ def settled_stack(rng: np.random.Generator, n_importance: int | None) -> LatentS
     covariates, hidden = stack.hidden
     assert isinstance(hidden, ProjectedGP)
     with torch.no_grad():
-        hidden.kernel.log_variance.fill_(-60.0)
+        hidden.layer.kernel.log_variance.fill_(-60.0)
         if n_importance is None:
             covariates.posterior.log_std.fill_(-30.0)
             return stack
         covariates.posterior.log_std.zero_()
         covariates.posterior.mean.zero_()
-        for layer in (hidden, stack.top):
+        for layer in (hidden.layer, stack.top):
             layer.kernel.log_lengthscale[:, -1] = 40.0
     return stack
 

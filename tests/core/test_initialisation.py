@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
+from skgp.core.data import Batch, Targets
 from skgp.core.initialisation import (
     collapsed_bound,
     start_covariates,
@@ -16,10 +17,9 @@ from skgp.core.initialisation import (
 )
 from skgp.core.kernels import Stationary
 from skgp.core.layers import DecoupledGP, SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, Batch, loss
-from skgp.core.projected import SharedGP
+from skgp.core.objectives import ELBO, loss
 from skgp.core.stack import GPStack
 from skgp.core.variational import DeltaPosterior, DiagonalPosterior, FullPosterior
 
@@ -214,11 +214,8 @@ def test_gps_that_share_a_kernel_start_as_gps_with_equal_kernels(problem):
         kernel = Stationary("rbf", n_kernels, 2, 1.3).double()
         posterior = FullPosterior(torch.zeros(2, 5, dtype=torch.float64), 0.1)
         Z0 = Z[:1].expand(n_kernels, -1, -1).clone()
-        if n_kernels == 1:
-            mean = torch.zeros(2, dtype=torch.float64)
-            layers.append(SharedGP(kernel, Z0, posterior, mean, JITTER))
-        else:
-            layers.append(SparseGP(kernel, Z0, posterior, JITTER))
+        n_sharing = 2 if n_kernels == 1 else None
+        layers.append(SparseGP(kernel, Z0, posterior, JITTER, n_sharing).double())
     noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
     for layer in layers:
         start_posterior(layer, x, y, weight, noise_var, 30.0)

@@ -12,12 +12,13 @@ from oracles.sparse import kl as dense_kl
 from oracles.sparse import layer_moments
 from scipy.optimize import minimize
 
+from skgp.core.data import Batch, Targets
 from skgp.core.latent_inputs import Inversion, LatentInputs
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.local import Local
 from skgp.core.mixing import NormalMixing
-from skgp.core.nodes import Sampled, Withheld
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.nodes import Sampled, UnitNodes
+from skgp.core.objectives import ELBO, loss
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack
@@ -69,7 +70,7 @@ class Tiny:
 
     def inversion(self) -> Inversion:
         """In training mode, with the units integrated out."""
-        nodes = Withheld(Sampled([L], 2, 4, 0)).double()
+        nodes = UnitNodes(Sampled([L], 2, 4, 0), integrated=True).double()
         for module in (self.stack, self.likelihood, nodes):
             module.requires_grad_(False)
         return Inversion(ELBO, self.stack, self.likelihood, nodes)
@@ -96,7 +97,7 @@ def step_loss(tiny: Tiny, inputs: LatentInputs, Y: Any, rows: list[int]) -> floa
     """As in a training step."""
     index = torch.tensor(rows)
     x, kl = inputs(index)
-    nodes = Withheld(Sampled([L], 2, 4, 0)).double()(len(rows))
+    nodes = UnitNodes(Sampled([L], 2, 4, 0), integrated=True).double()(len(rows))
     batch = Batch(x, as_targets(Y[rows]), None, index)
     parts = ELBO, tiny.stack, tiny.likelihood, nodes, batch
     return loss(*parts, beta_reg=BETA, n_data=N_DATA, local_kl=kl).item()

@@ -18,13 +18,13 @@ from oracles.models import dense_gps, normal, random_likelihood, to_array
 from oracles.sparse import layer_moments
 from torch import nn
 
+from skgp.core.data import Batch, Targets
 from skgp.core.importance import latent_loss
 from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Targets
 from skgp.core.local import Free
 from skgp.core.nodes import Sampled
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.projected import ProjectedGP
 from skgp.core.stack import GPStack
 
@@ -188,7 +188,7 @@ def test_all_covariates_of_a_row_see_one_function(rng: np.random.Generator) -> N
     covariates, hidden = stack.hidden
     assert isinstance(hidden, ProjectedGP)
     with torch.no_grad():
-        hidden.kernel.log_lengthscale[0, -1] = 20.0
+        hidden.layer.kernel.log_lengthscale[0, -1] = 20.0
     batch = batch_of(rng, 3)
     same = batch._replace(x=batch.x[:1].expand(3, -1))
     seen: list[torch.Tensor] = []
@@ -205,7 +205,9 @@ def test_all_covariates_of_a_row_see_one_function(rng: np.random.Generator) -> N
     h = to_array(torch.cat(seen)).reshape(4000, 2, 3, 3)[..., :2] - to_array(same.x)
     assert covariates.n_covariates == 1
     f = h @ np.linalg.pinv(to_array(hidden.projection)[:, :2])
-    latent = layer_moments(dense_gps(repeated(hidden)), np.array([[*to_array(batch.x[0]), 0.0]]))
+    latent = layer_moments(
+        dense_gps(repeated(hidden.layer)), np.array([[*to_array(batch.x[0]), 0.0]])
+    )
     deviations = f - latent.f_mean[0]
     variance = (latent.v_prior + latent.v_q)[0]
     for w in range(2):
@@ -244,7 +246,7 @@ def test_a_stack_without_covariates_is_a_deep_gp(
     (hidden,) = stack.hidden
     assert isinstance(hidden, ProjectedGP)
     hidden.projection.copy_(torch.eye(2))
-    twin = repeated(hidden)
+    twin = repeated(hidden.layer)
     twin.slope = nn.Parameter(torch.eye(2).double())
     deep = GPStack([twin, stack.top])
     likelihood, batch = random_likelihood(rng, 1), batch_of(rng, 6)
@@ -271,9 +273,9 @@ def test_divergence_counts_every_gp_layer_and_no_covariates(rng: np.random.Gener
     factors = stack.factors()
     assert len(factors) == 2
     _, hidden, _ = stack.hidden
-    expected = hidden.kl(hidden.factors()) + stack.top.kl(stack.top.factors())
+    expected = hidden.layer.kl(hidden.layer.factors()) + stack.top.kl(stack.top.factors())
     np.testing.assert_allclose(stack.kl(factors).item(), expected.item(), rtol=1e-13)
-    assert stack.bottom is hidden
+    assert stack.bottom is hidden.layer
 
 
 def test_features_stand_in_front_of_the_covariates(rng: np.random.Generator) -> None:

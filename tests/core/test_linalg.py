@@ -9,8 +9,9 @@ import torch
 from oracles.models import normal, random_decoupled, random_layer, random_likelihood
 from torch import Tensor
 
-from skgp.core.likelihoods import Targets
+from skgp.core.data import Batch, Targets
 from skgp.core.linalg import (
+    basis_weights,
     cholesky,
     correlated,
     inverse_cholesky,
@@ -19,10 +20,9 @@ from skgp.core.linalg import (
     lower_outer,
     lower_product,
     upper_product,
-    whitened_weights,
 )
 from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -140,10 +140,10 @@ def test_inverse_cholesky_inverts_the_factor(rng: np.random.Generator) -> None:
         assert np.all(np.triu(factor, 1) == 0.0)
 
 
-def test_whitened_weights_solve_with_the_transposed_factor(rng: np.random.Generator) -> None:
+def test_basis_weights_solve_with_the_transposed_factor(rng: np.random.Generator) -> None:
     """a = Luu^-T q_mu, so that a^T k(Z, x) = q_mu^T A."""
     K, q_mu = spd(rng, 2, 5), normal(rng, 2, 5)
-    a = whitened_weights(K, q_mu, 1e-3).numpy()
+    a = basis_weights(K, q_mu, 1e-3).numpy()
     for w in range(2):
         k = K[w].numpy()
         L = np.linalg.cholesky(k + 1e-3 * np.mean(np.diag(k)) * np.eye(5))
@@ -153,7 +153,7 @@ def test_whitened_weights_solve_with_the_transposed_factor(rng: np.random.Genera
 def test_working_dtype_is_kept(rng: np.random.Generator) -> None:
     K = spd(rng, 1, 3).float()
     assert inverse_cholesky(K, 1e-6).dtype == torch.float32
-    assert whitened_weights(K, torch.ones(1, 3), 1e-6).dtype == torch.float32
+    assert basis_weights(K, torch.ones(1, 3), 1e-6).dtype == torch.float32
 
 
 @pytest.mark.parametrize("jitter", [1e-12, 0.1])
@@ -164,11 +164,9 @@ def test_gradient_of_inverse_cholesky(rng: np.random.Generator, jitter: float) -
 
 
 @pytest.mark.parametrize("jitter", [1e-12, 0.1])
-def test_gradient_of_whitened_weights(rng: np.random.Generator, jitter: float) -> None:
+def test_gradient_of_basis_weights(rng: np.random.Generator, jitter: float) -> None:
     K, q_mu = spd(rng, 2, 4).requires_grad_(), normal(rng, 2, 4).requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda k, m: whitened_weights(symmetric(k), m, jitter), (K, q_mu)
-    )
+    assert torch.autograd.gradcheck(lambda k, m: basis_weights(symmetric(k), m, jitter), (K, q_mu))
 
 
 def test_correlated_numbers_and_their_gradient(rng: np.random.Generator) -> None:

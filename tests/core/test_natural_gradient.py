@@ -9,10 +9,11 @@ from oracles.models import dense_gps, normal, random_layer, random_likelihood, t
 from oracles.sparse import DenseGP, moments, optimal_posterior, prior_covariance
 from torch import Tensor
 
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, VFITC, Batch, Objective, loss
+from skgp.core.objectives import ELBO, VFITC, Objective, loss
 from skgp.core.optimizers import Closure, NaturalGradient, Optimizer
 from skgp.core.stack import GPStack
 from skgp.core.variational import FullPosterior, NaturalPosterior

@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from skgp.core.nodes import Nodes, Sampled, Trivial, Withheld, trivial
+from skgp.core.nodes import Nodes, Sampled, Trivial, UnitNodes, trivial
 from skgp.core.objectives import average, log_average_exp
 
 
@@ -180,19 +180,31 @@ def test_stretched_nodes_reach_farther_and_their_weights_make_up_for_it() -> Non
     np.testing.assert_allclose(difference, difference[0], rtol=0, atol=1e-10)
 
 
-# ------------------------------------------------------------------ withheld nodes
+# ------------------------------------------------------------------ nodes of units
 
 
-def test_withheld_nodes_are_for_predictions_alone() -> None:
-    """In training the draws of the other layers are those of the rule; without any it has one."""
-    ours, rule = Withheld(sampled()), sampled()
+@pytest.mark.parametrize("integrated", [False, True])
+def test_nodes_of_units_are_the_last_of_the_rule(integrated: bool) -> None:
+    """Training has none for them if they are integrated out; those of hidden layers stay."""
+    ours, rule = UnitNodes(sampled(), integrated), sampled()
     for _ in range(2):
         nodes, expected = ours(7), rule(7)
         (hidden,) = nodes.xi
         np.testing.assert_array_equal(hidden.numpy(), expected.xi[0].numpy())
         np.testing.assert_array_equal(nodes.log_omega.numpy(), expected.log_omega.numpy())
-    np.testing.assert_array_equal(joined(ours.eval()(7)), joined(rule.eval()(7)))
-    alone = Withheld(Sampled([2], N_SAMPLES, 8, 0))
+        if integrated:
+            assert nodes.units is None
+        else:
+            np.testing.assert_array_equal(nodes.units.numpy(), expected.xi[1].numpy())
+    nodes, expected = ours.eval()(7), rule.eval()(7)
+    for actual, wanted in zip((*nodes.xi, nodes.units), expected.xi, strict=True):
+        np.testing.assert_array_equal(actual.numpy(), wanted.numpy())
+
+
+def test_units_that_are_integrated_out_leave_training_one_node() -> None:
+    alone = UnitNodes(Sampled([2], N_SAMPLES, 8, 0), integrated=True)
     assert alone(7).xi == ()
+    assert alone(7).units is None
     assert alone(7).log_omega.tolist() == [0.0]
-    assert joined(alone.eval()(7)).shape == (8, 1, 2)
+    assert alone.eval()(7).xi == ()
+    assert alone(7).units.shape == (8, 1, 2)

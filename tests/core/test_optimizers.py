@@ -13,7 +13,7 @@ from oracles.kernels import covariance
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch
 from skgp.core.optimizers import LBFGS, Adam, Clipped, Optimizer
 from skgp.core.training import Candidate, Trainer, constant, one_cycle
 
@@ -58,15 +58,15 @@ def test_adam_is_that_of_torch_with_the_schedule() -> None:
     np.testing.assert_allclose(module.w.detach(), reference.w.detach(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("memory", [0.95, 0.999])
+@pytest.mark.parametrize("beta_2", [0.95, 0.999])
 def test_one_outlying_gradient_shortens_the_steps_of_adam_for_as_long_as_its_memory(
-    memory: float,
+    beta_2: float,
 ) -> None:
     """Step t goes as far as the mean gradient over the root of its mean square, of t gradients."""
     gradients = np.ones(200)
     gradients[50] = 100.0
     w = nn.Parameter(torch.zeros(1).double())
-    optimizer = Adam([w], 0.1, memory)
+    optimizer = Adam([w], 0.1, beta_2)
     moved = []
     for gradient in gradients:
 
@@ -78,7 +78,7 @@ def test_one_outlying_gradient_shortens_the_steps_of_adam_for_as_long_as_its_mem
         optimizer.step(closure, 1.0)
         moved.append(before - w.item())
     for t in (40, 51, 60, 100, 200):
-        weights = [decay ** np.arange(t)[::-1] for decay in (0.9, memory)]
+        weights = [decay ** np.arange(t)[::-1] for decay in (0.9, beta_2)]
         mean, square = (np.average(gradients[:t] ** k, weights=u) for k, u in enumerate(weights, 1))
         assert moved[t - 1] == pytest.approx(0.1 * mean / math.sqrt(square), rel=1e-6)
 
@@ -90,7 +90,7 @@ def test_moments_of_adam_are_zero_before_they_are_denormal(chunk: int) -> None:
     Each chunk of a stream has an optimiser of its own, which goes on where the last one stopped.
     """
     w = nn.Parameter(torch.zeros(3))
-    optimizer = Adam([w], 0.1, memory=0.95)
+    optimizer = Adam([w], 0.1, second_moment_decay=0.95)
     tiny = torch.finfo(w.dtype).tiny
     for step in range(1500):
 
@@ -99,7 +99,7 @@ def test_moments_of_adam_are_zero_before_they_are_denormal(chunk: int) -> None:
             return torch.tensor(0.0)
 
         if step % chunk == chunk - 1:
-            last, optimizer = optimizer.state_dict(), Adam([w], 0.1, memory=0.95)
+            last, optimizer = optimizer.state_dict(), Adam([w], 0.1, second_moment_decay=0.95)
             optimizer.load_state_dict(last)
         optimizer.step(closure, 1.0)
         state = optimizer.state_dict()["state"][0]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from skgp.core import layers, projected
 from skgp.core.kernels import Stationary
+from skgp.core.layers import SparseGP
 from skgp.core.projected import ProjectedGP
 from skgp.core.variational import Covariance, make_posterior
 
@@ -38,8 +39,8 @@ def test_moments_are_those_of_gps_with_a_kernel_each(
 ) -> None:
     layer = random_projected(rng, covariance, width=3, name=name)
     x = normal(rng, 2, 4, 3)
-    latent = layer.moments(x, layer.factors())
-    naive = layer_moments(dense_gps(repeated(layer)), to_array(x.flatten(0, 1)))
+    latent = layer.layer.moments(x, layer.layer.factors())
+    naive = layer_moments(dense_gps(repeated(layer.layer)), to_array(x.flatten(0, 1)))
     for actual, expected in zip(latent, naive, strict=True):
         shared = np.broadcast_to(to_array(actual), (2, 4, 3))
         np.testing.assert_allclose(shared, expected.reshape(2, 4, 3), rtol=0, atol=1e-9)
@@ -53,8 +54,8 @@ def test_moments_of_a_long_table_are_those_of_its_rows(
     monkeypatch.setattr(layers, "_MIN_CHUNK", 250)
     layer = random_projected(rng)
     x = normal(rng, 1, 2500, 3)
-    factors = layer.factors()
-    whole, part = layer.moments(x, factors), layer.moments(x[:, 2000:], factors)
+    factors = layer.layer.factors()
+    whole, part = layer.layer.moments(x, factors), layer.layer.moments(x[:, 2000:], factors)
     for actual, expected in zip(whole, part, strict=True):
         np.testing.assert_allclose(to_array(actual[:, 2000:]), to_array(expected), atol=1e-12)
 
@@ -62,8 +63,8 @@ def test_moments_of_a_long_table_are_those_of_its_rows(
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_divergence_is_that_of_the_gps(rng: np.random.Generator, covariance: Covariance) -> None:
     layer = random_projected(rng, covariance, width=3)
-    expected = sum(kl(gp) for gp in dense_gps(repeated(layer)))
-    np.testing.assert_allclose(layer.kl(layer.factors()).item(), expected, rtol=1e-8)
+    expected = sum(kl(gp) for gp in dense_gps(repeated(layer.layer)))
+    np.testing.assert_allclose(layer.layer.kl(layer.layer.factors()).item(), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
@@ -73,8 +74,8 @@ def test_propagation_moves_the_inputs_along_the_directions(
     """h + sum_w (mean_w + deviation_w xi_w) P_w, row by row."""
     layer = random_projected(rng, covariance)
     h, xi = normal(rng, 3, 4, 3), normal(rng, 3, 1, 2)
-    actual = to_array(layer.propagate(h, xi, layer.factors()))
-    gps, P = dense_gps(repeated(layer)), to_array(layer.projection)
+    actual = to_array(layer.propagate(h, xi, layer.layer.factors()))
+    gps, P = dense_gps(repeated(layer.layer)), to_array(layer.projection)
     for q, b in np.ndindex(3, 4):
         row = to_array(h[q, b])
         of_row = layer_moments(gps, row[None])
@@ -96,7 +97,7 @@ def test_gradient_of_the_propagation(rng: np.random.Generator) -> None:
             self.layer = layer
 
         def forward(self, h: Tensor) -> Tensor:
-            return layer.propagate(h, xi, layer.factors())
+            return layer.propagate(h, xi, layer.layer.factors())
 
     module = Whole()
 
@@ -117,7 +118,7 @@ def joint_moments(layer: ProjectedGP, x: Array) -> tuple[Array, Array]:
     kxx - kxu K^-1 kux + kxu K^-1 S K^-1 kux, which is Kff - A^T A + A^T S A when whitened.
     """
     means, covariances = [], []
-    for gp in dense_gps(repeated(layer)):
+    for gp in dense_gps(repeated(layer.layer)):
         weights = np.linalg.solve(prior_covariance(gp), gp.k(gp.Z, x))
         means.append(gp.c + weights.T @ (gp.m - gp.c))
         unexplained = gp.k(x, x) - gp.k(x, gp.Z) @ weights
@@ -130,7 +131,7 @@ def draws(layer: ProjectedGP, h: Tensor, n_draws: int = N_DRAWS) -> Array:
     """f = (value - h) P^+ at h (K, B, F), (n_draws, K, B, W)."""
     generator = torch.Generator().manual_seed(11)
     tiled = h.expand(n_draws, -1, -1, -1)
-    values = layer.draw(tiled, layer.factors(), generator) - tiled
+    values = layer.draw(tiled, layer.layer.factors(), generator) - tiled
     return to_array(values @ torch.linalg.pinv(layer.projection))
 
 
@@ -175,9 +176,9 @@ def test_draws_of_a_row_are_one_function_also_far_from_the_inducing_inputs(
     identity(layer)
     far = torch.tensor([[50.0, 50.0, 50.0], [50.3, 50.0, 50.0], [51.5, 50.0, 49.0]]).double()
     f = draws(layer, far.unsqueeze(1))[:, :, 0]
-    gp = dense_gps(repeated(layer))[0]
+    gp = dense_gps(repeated(layer.layer))[0]
     kernel = gp.k(to_array(far), to_array(far))
-    mean = to_array(layer.mean)
+    mean = to_array(layer.layer.mean)
     assert np.abs(z_scores(f, mean)).max() < 4.5
     for w in range(3):
         distance = z_scores(products(f[..., w], mean[w]), kernel)
@@ -188,7 +189,7 @@ def test_a_single_input_has_the_marginal_moments(rng: np.random.Generator) -> No
     layer = random_projected(rng)
     h = normal(rng, 1, 3, 3)
     f = draws(layer, h)
-    latent = layer.moments(h, layer.factors())
+    latent = layer.layer.moments(h, layer.layer.factors())
     f_mean, f_var = to_array(latent.f_mean), to_array(latent.f_var)
     assert np.abs(z_scores(f, f_mean)).max() < 4.5
     assert np.abs(z_scores((f - f_mean) ** 2, f_var)).max() < 4.5
@@ -201,7 +202,7 @@ def test_equal_inputs_have_equal_values(rng: np.random.Generator) -> None:
     h = torch.cat([inputs, inputs[:1]])
     f = draws(layer, h)
     apart, equal = f[:, 1] - f[:, 0], f[:, 2] - f[:, 0]
-    v_prior = to_array(layer.moments(h, layer.factors()).v_prior).mean()
+    v_prior = to_array(layer.layer.moments(h, layer.layer.factors()).v_prior).mean()
     assert (equal**2).mean() < 2.1e-3 * v_prior
     assert (apart**2).mean() > 0.1 * v_prior
 
@@ -215,9 +216,9 @@ def test_crowded_inducing_inputs_leave_little_in_float32(
     Z = normal(rng, 1, 128, 1)
     posterior = make_posterior("full", normal(rng, 1, 128), 1e-12)
     projection = torch.ones(1, 1, dtype=torch.float64)
-    layer = ProjectedGP(Stationary(name, 1, 1, 1.0), Z, posterior, projection, 1e-6)
+    layer = ProjectedGP(SparseGP(Stationary(name, 1, 1, 1.0), Z, posterior, 1e-6, 1), projection)
     h = (Z[0, :100] + 0.01 * normal(rng, 5, 100, 1)).float()
-    f_mean = to_array(layer.double().moments(h.double(), layer.factors()).f_mean)
+    f_mean = to_array(layer.double().layer.moments(h.double(), layer.layer.factors()).f_mean)
     f = draws(layer.float(), h, 500)
     np.testing.assert_allclose(((f - f_mean) ** 2).mean((0, 1, 3)), 0.0, atol=5e-5)
 
@@ -227,9 +228,9 @@ def test_inputs_that_are_inducing_inputs_leave_nothing_unexplained(
 ) -> None:
     """f(Z) = u ~ q(u): the covariance is S of the unwhitened variables."""
     layer = random_projected(rng, n_inducing=3, jitter=1e-9)
-    Z = layer.Z.detach()[0]
+    Z = layer.layer.Z.detach()[0]
     f = draws(layer, Z.unsqueeze(1))[:, :, 0]
-    for w, gp in enumerate(dense_gps(repeated(layer))):
+    for w, gp in enumerate(dense_gps(repeated(layer.layer))):
         assert np.abs(z_scores(f[..., w], gp.m)).max() < 4.5
         assert np.abs(z_scores(products(f[..., w], gp.m), gp.S)).max() < 4.5
 
@@ -248,7 +249,7 @@ def test_rows_of_a_large_batch_share_the_draws_of_the_inducing_variables(
     mean, blocks = joint_moments(layer, to_array(inputs[:, 0]))
     f = draws(layer, h)
     expected = np.zeros((2, 3, 2, 2, 3, 2))
-    for w, gp in enumerate(dense_gps(repeated(layer))):
+    for w, gp in enumerate(dense_gps(repeated(layer.layer))):
         weights = np.linalg.solve(prior_covariance(gp), gp.k(gp.Z, to_array(inputs[:, 0])))
         common = weights.T @ gp.S @ weights
         assert np.abs(common).min() > 0.02
@@ -287,7 +288,8 @@ def test_draws_come_from_the_generator_and_move_along_the_directions(
     layer = random_projected(rng)
     h = normal(rng, 4, 3, 2, 3)
     first, again, other = (
-        layer.draw(h, layer.factors(), torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+        layer.draw(h, layer.layer.factors(), torch.Generator().manual_seed(seed))
+        for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(to_array(first), to_array(again))
     assert (first != other).all()

@@ -12,8 +12,9 @@ from oracles.models import normal, random_likelihood, to_array
 from torch import Tensor
 
 from skgp.core.activations import ACTIVATIONS, Ramp
+from skgp.core.data import Targets
 from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
 from skgp.core.objectives import average
 from skgp.core.readout import Readout

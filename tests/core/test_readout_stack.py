@@ -21,12 +21,12 @@ from oracles.sparse import layer_moments
 from torch import nn
 
 from skgp.core.activations import ACTIVATIONS
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
-from skgp.core.nodes import Nodes, Sampled, Withheld, trivial
-from skgp.core.objectives import ELBO, Batch, loss
-from skgp.core.projected import SharedGP
+from skgp.core.nodes import Nodes, Sampled, UnitNodes, trivial
+from skgp.core.objectives import ELBO, loss
 from skgp.core.readout import Readout
 from skgp.core.readout_stack import ReadoutStack
 from skgp.core.stack import GPStack
@@ -37,13 +37,16 @@ MODELS = [("MOGP", "erf"), ("GPRN", "erf"), ("SBGPRN", "erf"), ("N-MOGP", "shift
 MODELS += [("N-SBGPRN", "leaky_relu")]
 
 
-def shared_layer(rng: np.random.Generator, n_gps: int) -> SharedGP:
+def shared_layer(rng: np.random.Generator, n_gps: int) -> SparseGP:
     kernel = random_kernel(rng, "rbf", 1, D)
     posterior = random_posterior(rng, "full", n_gps, 4)
-    return SharedGP(kernel, normal(rng, 1, 4, D), posterior, normal(rng, n_gps), 1e-6).double()
+    layer = SparseGP(kernel, normal(rng, 1, 4, D), posterior, 1e-6, n_gps).double()
+    with torch.no_grad():
+        layer.mean.copy_(normal(rng, n_gps))
+    return layer
 
 
-def as_separate(layer: SharedGP) -> SparseGP:
+def as_separate(layer: SparseGP) -> SparseGP:
     """The same GPs with a kernel and inducing inputs each."""
     n_gps = len(layer.mean)
     kernel = random_kernel(np.random.default_rng(0), layer.kernel.name, n_gps, D)
@@ -117,10 +120,11 @@ def test_sampled_bound_is_the_analytic_one_on_average(
     mask = torch.ones(B, P, dtype=torch.float64)
     mask[0, 1] = mask[2, :2] = mask[5] = 0.0
     batch = batch_of(rng, mask)
-    rule = Sampled([stack.readout.units.n_noise], 2, 4, 0).double()
+    rule = UnitNodes(Sampled([stack.readout.units.n_noise], 2, 4, 0).double(), integrated=False)
     with torch.no_grad():
         steps = [value(stack, likelihood, rule(B), batch).item() for _ in range(400)]
-        analytic = value(stack, likelihood, Withheld(rule)(B), batch).item()
+        rule.integrated = True
+        analytic = value(stack, likelihood, rule(B), batch).item()
     assert activations.within_four_errors(np.array(analytic), np.array(steps))
     assert np.std(steps) > 0.0
 
@@ -134,19 +138,18 @@ def test_hidden_layers_are_those_of_the_stack_below(
     below = GPStack([*layers, random_layer(rng, n_gps=L, n_features=L)])
     readout = Readout(IdentityUnits(L), NormalMixing(normal(rng, P, L), 0.2)).double()
     stack, x = ReadoutStack(below, readout, None, 0), normal(rng, B, D)
-    rule = Sampled([*[L] * n_hidden, L], 5, 4, 0)
-    nodes = rule(B)
-    hidden = nodes._replace(xi=nodes.xi[:-1])
+    nodes = UnitNodes(Sampled([*[L] * n_hidden, L], 5, 4, 0), integrated=False)(B)
+    hidden = nodes._replace(units=None)
     factors = stack.factors()
     latent = below(x, hidden, factors)
     for ours, theirs in (
-        (stack(x, nodes, factors), readout.sample(latent, x, nodes.xi[-1])),
+        (stack(x, nodes, factors), readout.sample(latent, x, nodes.units)),
         (stack(x, hidden, factors), readout.moments(latent, x)),
     ):
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(to_array(a), to_array(b))
     assert stack.top is below.top
-    assert stack.layers == list(below.layers)
+    assert stack.layers == below.layers
 
 
 def test_identity_mixing_is_independent_sparse_gps(rng: np.random.Generator) -> None:
@@ -192,7 +195,8 @@ def test_weight_of_the_divergences_rises(rng: np.random.Generator) -> None:
 def test_mean_of_a_prediction_is_exact(model: str, name: str, rng: np.random.Generator) -> None:
     """Four nodes; their mixture keeps its shape."""
     stack, x = make_stack(rng, model, name), normal(rng, B, D)
-    nodes = Sampled([stack.readout.units.n_noise], 2, 4, 0).eval()(B)
+    rule = UnitNodes(Sampled([stack.readout.units.n_noise], 2, 4, 0), integrated=False)
+    nodes = rule.eval()(B)
     factors = stack.factors()
     exact = stack(x, trivial(x), factors).f_mean[0]
     drawn, moved = stack(x, nodes, factors), stack.eval()(x, nodes, factors)

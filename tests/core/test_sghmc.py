@@ -17,10 +17,11 @@ from oracles.models import normal, random_kernel, to_array
 from torch import Tensor, nn
 
 from skgp.core.chain import Chain
+from skgp.core.data import Batch, Targets
 from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian, Targets
+from skgp.core.likelihoods import Gaussian
 from skgp.core.nodes import trivial
-from skgp.core.objectives import MAP, Batch, loss
+from skgp.core.objectives import ELBO, loss
 from skgp.core.optimizers import Adam
 from skgp.core.sghmc import SGHMC
 from skgp.core.stack import GPStack
@@ -161,7 +162,7 @@ def test_exact_posterior_of_a_gp(rng: np.random.Generator) -> None:
     )  # fmt: skip
 
     def energy() -> Tensor:
-        return loss(MAP, stack, likelihood, nodes, Batch(x, targets, None), beta_reg=1.0, n_data=n)
+        return loss(ELBO, stack, likelihood, nodes, Batch(x, targets, None), beta_reg=1.0, n_data=n)
 
     for _ in range(500):
         sampler.step(closure_of(energy, [v]), 0.0)
@@ -249,7 +250,7 @@ def test_running_means_are_those_of_a_loop(rng: np.random.Generator) -> None:
             noise[k] = (1.0 - r) * noise[k] + r * 0.5 * (g[k] - last[k]) ** 2
             tau[k] = 1.0 + tau[k] * (1.0 - mean[k] ** 2 / square[k])
         last = g
-    for name, values in {"mean": mean, "square": square, "noise": noise, "memory": tau}.items():
+    for name, values in {"mean": mean, "square": square, "noise": noise, "tau": tau}.items():
         np.testing.assert_allclose(to_array(getattr(chain, name)), values, rtol=1e-12)
 
 

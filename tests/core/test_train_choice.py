@@ -8,7 +8,7 @@ import torch
 from line_problem import Line, Rows, Sick, fit, generator, line, never, plan, problem, squared_error
 from torch import Tensor, nn
 
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch
 from skgp.core.training import (
     History,
     train,

@@ -20,7 +20,7 @@ from line_problem import (
 )
 from torch import Tensor, nn
 
-from skgp.core.objectives import Batch
+from skgp.core.data import Batch
 from skgp.core.training import (
     History,
     Trainer,

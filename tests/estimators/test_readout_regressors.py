@@ -75,9 +75,15 @@ def test_draws_of_a_training_step(table, cls, inference):
     model = cls(**SMALL, inference=inference, n_samples=6).fit(*table).model_
     nodes = model.nodes.train()(7)
     n_hidden = int(cls is NeuralDGPRegressor)
-    assert len(nodes.xi) == n_hidden + (inference == "sampling")
+    assert len(nodes.xi) == n_hidden
     assert all(len(xi) == 6 for xi in nodes.xi)
-    assert len(model.nodes.eval()(7).xi) == n_hidden + 1
+    if inference == "sampling":
+        assert nodes.units.shape[:2] == (6, 7)
+    else:
+        assert nodes.units is None
+    fixed = model.nodes.eval()(7)
+    assert len(fixed.xi) == n_hidden
+    assert fixed.units is not None
 
 
 @pytest.mark.parametrize("cls", [MOGPRegressor, NeuralMOGPRegressor, NeuralSBGPRNRegressor])

@@ -37,22 +37,23 @@ def random_projected(
     name: str = "matern52",
     jitter: float = 1e-6,
 ) -> ProjectedGP:
-    layer = ProjectedGP(
+    layer = SparseGP(
         random_kernel(rng, name, 1, n_features),
         normal(rng, 1, n_inducing, n_features),
         random_posterior(rng, covariance, width, n_inducing),
-        normal(rng, width, n_features),
         jitter,
+        width,
     ).double()
+    projection = normal(rng, width, n_features)
     with torch.no_grad():
         layer.mean.copy_(normal(rng, width))
-    return layer
+    return ProjectedGP(layer, projection)
 
 
-def repeated(layer: ProjectedGP) -> SparseGP:
+def repeated(layer: SparseGP) -> SparseGP:
     """The W GPs of a layer with a kernel and inducing inputs each, all of them alike."""
     assert isinstance(layer.kernel, Stationary)
-    width, n_features = layer.projection.shape
+    width, n_features = len(layer.mean), layer.Z.shape[-1]
     kernel = Stationary(layer.kernel.name, width, n_features, 1.0).double()
     with torch.no_grad():
         kernel.log_lengthscale.copy_(layer.kernel.log_lengthscale.expand(width, -1))
@@ -116,7 +117,7 @@ def stack_moments(stack: LatentStack, X: Array, xi: Sequence[Array]) -> Moments:
     """Moments (Q, B, W) of the top layer for nodes (Q, 1, .), one per layer below it."""
     n_nodes = len(xi[0]) if xi else 1
     gps = {
-        number: dense_gps(repeated(block))
+        number: dense_gps(repeated(block.layer))
         for number, block in enumerate(stack.hidden)
         if isinstance(block, ProjectedGP)
     }

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.core.objectives import MAP
+from skgp.core.objectives import ELBO
 from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.parameters import pick
@@ -171,7 +171,7 @@ class SGHMCDGPRegressor(GPRegressor):
         # The density of the target is given, and a chain has no other q(v) than a point.
         recipe = deep_recipe(
             self,
-            objective=MAP,
+            objective=ELBO,  # of a point: the log joint density
             outputs=pick(Coregionalised, self),
             nodes=pick(Samples, self),
             variance=0.0,
