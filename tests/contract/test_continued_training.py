@@ -18,6 +18,7 @@ from contract_cases import (
     for_variational,
 )
 
+from skgp.core.optimizers import NaturalGradient
 from skgp.core.training import Trainer
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
@@ -32,7 +33,11 @@ def at_rest(case: Case, monkeypatch: Any) -> dict[str, float]:
     Natural-gradient steps and those of a chain have lengths of their own, which
     `learning_rate_init` leaves alone. With less friction a chain would go on by its momentum.
     """
-    monkeypatch.setattr(case.cls, "_natural_rate", 1e-12, raising=False)
+
+    def resting(posteriors: Any, rate: float, n_data: float, others: Any) -> NaturalGradient:
+        return NaturalGradient(posteriors, 1e-12, n_data, others)
+
+    monkeypatch.setattr("skgp.recipes.optimizers.NaturalGradient", resting)
     return case.known({"learning_rate_init": 1e-12, "step_size": 1e-12, "friction": 1.0})
 
 

@@ -1,6 +1,7 @@
 """Deep GPs and deep sigma point processes as estimators: limits, mixtures and losses by loops."""
 
 import copy
+import dataclasses
 
 import numpy as np
 import pytest
@@ -155,17 +156,22 @@ def test_loss_of_a_training_step_against_loops(table, rng, monkeypatch, name):
     """Of the batch, the draws and the parameters of the step, quadrature in place of formulas."""
     cls, params, term, reduce = LOSSES[name]
     steps = []
-    original = cls._loss
+    original = cls._recipe
 
-    def spy(self, model, batch, n_data):
-        # The draws of a step are those that a copy of the rule would make.
-        before = copy.deepcopy(model)
-        nodes = copy.deepcopy(model).nodes(len(batch.x))
-        value = original(self, model, batch, n_data)
-        steps.append((before, batch, nodes, value.item()))
-        return value
+    def spied(self):
+        recipe = original(self)
 
-    monkeypatch.setattr(cls, "_loss", spy)
+        def spy(model, batch, n_data):
+            # The draws of a step are those that a copy of the rule would make.
+            before = copy.deepcopy(model)
+            nodes = copy.deepcopy(model).nodes(len(batch.x))
+            value = recipe.loss(model, batch, n_data)
+            steps.append((before, batch, nodes, value.item()))
+            return value
+
+        return dataclasses.replace(recipe, loss=spy)
+
+    monkeypatch.setattr(cls, "_recipe", spied)
     X, Y, _, _ = table
     weight = rng.uniform(0.5, 2.0, 12)
     defaults = DGP if cls is DGPRegressor else DSPP
