@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402  (after the thread setting)
 import pytest  # noqa: E402  (as above)
 import torch  # noqa: E402  (as above)
 
-from skgp.core.training import Trainer  # noqa: E402  (imports torch)
+from skgp.core.training import Run  # noqa: E402  (imports torch)
 
 if IS_XDIST_WORKER:
     torch.set_num_threads(1)
@@ -39,7 +39,7 @@ def two_threads() -> Iterator[None]:
 @pytest.fixture
 def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs leave all parameters where they start."""
-    monkeypatch.setattr(Trainer, "_run", lambda self: 0.0)
+    monkeypatch.setattr(Run, "_batches", lambda self: iter(()))
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m takes its choice

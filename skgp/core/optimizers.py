@@ -96,11 +96,11 @@ class Adam(Optimizer):
         self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
-        return self._adam.state_dict()
+        return {"adam": self._adam.state_dict(), "steps": self._steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._adam.load_state_dict(state)
-        self._sweep()  # chunks of a stream may be shorter than its interval
+        self._adam.load_state_dict(state["adam"])
+        self._steps = state["steps"]
 
 
 class Clipped(Optimizer):

@@ -78,7 +78,10 @@ class Stack(nn.Module, ABC):
 
     def factors(self) -> list[Any]:
         """Factors of every layer: what a step or a prediction call computes once."""
-        return [layer.factors() for layer in self.layers]
+        factors = []
+        for layer in self.layers:
+            factors.append(layer.factors())
+        return factors
 
     @abstractmethod
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:

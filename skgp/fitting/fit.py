@@ -15,7 +15,7 @@ from torch import Tensor
 from skgp.core.inducing import kmeans_inducing_points
 from skgp.core.optimizers import Clipped
 from skgp.core.subsample import BoolArray, subsample
-from skgp.core.training import Candidate, History, Plan, Trainer, constant, train
+from skgp.core.training import Candidate, History, Plan, Run, constant, train
 from skgp.fitting.cache import Cached
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
@@ -260,20 +260,20 @@ def fit_chunk(
     candidate = _candidate(recipe, model, seen if n_total is None else n_total)
     trained = [p for p in model.parameters() if p.requires_grad]
     plan = recipe.plan(len(table))
-    trainer = Trainer(
+    run = Run(
         candidate._replace(optimizer=Clipped(trained, candidate.optimizer)),
         table,
         dataclasses.replace(plan, max_iter=1, schedule=constant, ceiling=math.inf),
         torch.Generator().manual_seed(draw_seed(rng)),
     )
     if state is not None:
-        trainer.optimizer.load_state_dict(copy.deepcopy(state))
-    loss = trainer.epoch()
+        run.optimizer.load_state_dict(copy.deepcopy(state))
+    run.epoch()
     enough = max(ENOUGH, n_inducing)
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
-    after = Stream(model, seen, trainer.optimizer.state_dict(), opening)
-    return Chunk(after, table, rows.y, loss)
+    after = Stream(model, seen, run.optimizer.state_dict(), opening)
+    return Chunk(after, table, rows.y, run.history.loss_curve[-1])
 
 
 def draw_seed(rng: np.random.RandomState) -> int:

@@ -94,27 +94,23 @@ class Model(nn.Module):
         """Log-weights (Q,) of the components of a prediction."""
         return self.source.log_weights(self.nodes)
 
-    def latents(self) -> Callable[[Tensor], Latent]:
-        """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
-        return self.source.latents(self.nodes)
-
     # ---------------------------------------------------------- regression
 
     def predictor(self) -> Predictor:
         """From scaled inputs (B, D) to the distribution of y; what rows share is computed once."""
-        latents = self.latents()
+        latents = self.source.latents(self.nodes)
         return lambda x: self.likelihood.predictive(latents(x))
 
     def noiseless_predictor(self) -> Predictor:
         """As `predictor`, for the noiseless function."""
-        latents = self.latents()
+        latents = self.source.latents(self.nodes)
         return lambda x: self.likelihood.noiseless(latents(x))
 
     # ------------------------------------------------------ classification
 
     def log_probabilities(self) -> Callable[[Tensor], Tensor]:
         """From scaled inputs (B, D) to log probabilities (B, C), mixed over the nodes."""
-        latents, log_weights = self.latents(), self.log_weights
+        latents, log_weights = self.source.latents(self.nodes), self.log_weights
 
         def of_rows(x: Tensor) -> Tensor:
             log_p = self.likelihood.log_probabilities(latents(x))
@@ -128,7 +124,7 @@ class Model(nn.Module):
 
         Over the nodes by the laws of total expectation and variance.
         """
-        latents, weights = self.latents(), self.log_weights.exp()[:, None, None]
+        latents, weights = self.source.latents(self.nodes), self.log_weights.exp()[:, None, None]
 
         def of_rows(x: Tensor) -> Tensor:
             latent = latents(x)
@@ -146,7 +142,7 @@ class Model(nn.Module):
 
         That of a row counts as -20 nats for each of its outputs, in standardised units, or more.
         """
-        latents, log_weights = self.latents(), self.log_weights
+        latents, log_weights = self.source.latents(self.nodes), self.log_weights
         total = 0.0
         for rows in torch.split(torch.arange(len(table)), chunk):
             batch = table.batch(rows)

@@ -19,7 +19,7 @@ from contract_cases import (
 )
 
 from skgp.core.optimizers import NaturalGradient
-from skgp.core.training import Trainer
+from skgp.core.training import Run
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
@@ -82,7 +82,7 @@ def test_warm_start_goes_on_from_the_hyper_parameters(
     """Whatever the new rows are; the scales, which are the units of all else, stay as well."""
     model = make(warm_start=True).fit(data.X, data.y)
     before = model.lengthscales_, model.noise_variance_
-    monkeypatch.setattr(Trainer, "_run", lambda self: 0.0)
+    monkeypatch.setattr(Run, "_batches", lambda self: iter(()))
     model.fit(data.X_new * 2.0 + 7.0, data.y_new * 3.0 - 50.0)
     np.testing.assert_allclose(model.lengthscales_, before[0], rtol=1e-6)
     np.testing.assert_allclose(model.noise_variance_, before[1], rtol=1e-6)
@@ -253,13 +253,13 @@ def test_the_fraction_held_out(make: Any, data: Data, monkeypatch: Any) -> None:
     """fit scales by the training rows alone."""
     model = make(early_stopping=True, validation_fraction=0.25, max_iter=1, random_state=5)
     tables: list[Any] = []
-    original = Trainer.__init__
+    original = Run.__init__
 
     def spy(self: Any, candidate: Any, rows: Any, *args: Any) -> None:
         tables.append(rows)
         original(self, candidate, rows, *args)
 
-    monkeypatch.setattr(Trainer, "__init__", spy)
+    monkeypatch.setattr(Run, "__init__", spy)
     model.fit(data.X, data.y)
     assert [len(table) for table in tables] == [45]
     (offset,) = model.model_.y_scale.offset
@@ -280,13 +280,13 @@ def test_restarts_keep_the_candidate_with_the_lowest_loss(
     case: Case, data: Data, monkeypatch: Any
 ) -> None:
     curves: dict[int, list[float]] = {}
-    original = Trainer.epoch
+    original = Run._record
 
-    def spy(self: Any) -> float:
-        curves.setdefault(id(self), []).append(loss := original(self))
-        return loss
+    def spy(self: Any, loss: float, score: float | None) -> None:
+        curves.setdefault(id(self), []).append(loss)
+        original(self, loss, score)
 
-    monkeypatch.setattr(Trainer, "epoch", spy)
+    monkeypatch.setattr(Run, "_record", spy)
     chosen = []
     for seed in range(12):
         curves.clear()
@@ -322,15 +322,14 @@ def reported_interruption(message: str) -> Iterator[None]:
 
 
 def interrupt_at(monkeypatch: Any, step: int) -> None:
-    original, steps = Trainer._run, iter(range(10**6))
+    original, steps = Run._record, iter(range(10**6))
 
-    def run(self: Any) -> float:
-        if next(steps) == step:
-            original(self)  # the epoch has changed the parameters when the key is pressed
+    def record(self: Any, loss: float, score: float | None) -> None:
+        if next(steps) == step:  # the epoch has changed the parameters when the key is pressed
             raise KeyboardInterrupt
-        return original(self)
+        original(self, loss, score)
 
-    monkeypatch.setattr(Trainer, "_run", run)
+    monkeypatch.setattr(Run, "_record", record)
 
 
 def test_an_interrupted_fit_keeps_its_last_complete_epoch(
@@ -374,7 +373,7 @@ def test_an_interruption_before_the_first_epoch_ends(
     with reported_interruption("interrupted after 0 of 8 epochs"):
         model.fit(data.X, data.y)
     assert model.n_iter_ == 0
-    monkeypatch.setattr(Trainer, "_run", lambda self: 0.0)
+    monkeypatch.setattr(Run, "_batches", lambda self: iter(()))
     start = make(max_iter=1).fit(data.X, data.y)
     for actual, desired in zip(
         model.predict(data.X_new, return_std=True),
@@ -419,7 +418,7 @@ def test_an_interrupted_fit_can_go_on(make: Any, data: Data, monkeypatch: Any) -
 def test_a_fit_that_cannot_be_saved_raises_with_a_remedy(
     make: Any, data: Data, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(Trainer, "_run", diverge)
+    monkeypatch.setattr(Run, "gradients", diverge)
     model = make()
     with pytest.raises(NonFiniteLossError, match=r"did not recover .*; keep normalize_X") as error:
         model.fit(data.X, data.y)
@@ -434,7 +433,7 @@ def test_a_fit_that_cannot_be_saved_raises_with_a_remedy(
     assert not hasattr(model, "loss_curve_")
 
 
-def diverge(self: Any) -> float:
+def diverge(self: Any, batch: Any) -> float:
     raise NonFiniteLossError("loss nan")
 
 

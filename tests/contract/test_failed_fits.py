@@ -16,7 +16,7 @@ from contract_cases import (
     make_data,
 )
 
-from skgp.core.training import Trainer
+from skgp.core.training import Run
 
 CASES = ONE_PER_CLASS + CLASSIFIERS + EMBEDDINGS
 QUICK = REPRESENTATIVES + CLASSIFIERS[:1] + EMBEDDINGS[:1]
@@ -71,10 +71,10 @@ def test_a_fit_that_fails_in_training(case: Case, data: Data, model: Any, monkey
         with pytest.raises(Broken):
             model.fit(*arguments(case, other_rows(), ("ham", "spam")))
 
-    def broken(self: Any) -> float:
+    def broken(self: Any, batch: Any) -> float:
         raise Broken
 
-    monkeypatch.setattr(Trainer, "_run", broken)
+    monkeypatch.setattr(Run, "gradients", broken)
     assert_unchanged(case, model, data, fail)
 
 
@@ -85,10 +85,10 @@ def test_a_fit_that_is_interrupted_before_training(
         with pytest.raises(KeyboardInterrupt):
             model.fit(*arguments(case, other_rows(), ("ham", "spam")))
 
-    def interrupted(self: Any, *args: Any) -> Any:
+    def interrupted(*args: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(type(model), "_models", interrupted)
+    monkeypatch.setattr("skgp.estimators._estimator.first_models", interrupted)
     assert_unchanged(case, model, data, fail)
 
 
@@ -138,10 +138,8 @@ def test_a_partial_fit_that_fails(case: Case, data: Data, monkeypatch: Any) -> N
     rows = arguments(case, data, ("cat", "dog"))
     model = case.make().partial_fit(*rows)
     calls = iter(range(100))
-    original = Trainer._run
 
-    def broken_after(self: Any) -> float:
-        original(self)
+    def broken_after(self: Any, *args: Any) -> None:
         next(calls)
         raise Broken
 
@@ -149,7 +147,7 @@ def test_a_partial_fit_that_fails(case: Case, data: Data, monkeypatch: Any) -> N
         with pytest.raises(Broken):
             model.partial_fit(*rows)
 
-    monkeypatch.setattr(Trainer, "_run", broken_after)
+    monkeypatch.setattr(Run, "_record", broken_after)
     assert_unchanged(case, model, data, fail)
     assert next(calls) == 1
 
@@ -157,10 +155,10 @@ def test_a_partial_fit_that_fails(case: Case, data: Data, monkeypatch: Any) -> N
 def test_a_first_fit_that_fails_leaves_no_attribute(
     case: Case, data: Data, monkeypatch: Any
 ) -> None:
-    def broken(self: Any) -> float:
+    def broken(self: Any, batch: Any) -> float:
         raise Broken
 
-    monkeypatch.setattr(Trainer, "_run", broken)
+    monkeypatch.setattr(Run, "gradients", broken)
     model = case.make()
     attributes = dict(vars(model))
     with pytest.raises(Broken):

@@ -8,7 +8,7 @@ from contract_cases import Data
 from sklearn.base import clone
 
 from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
-from skgp.core.training import Trainer
+from skgp.core.training import Run
 from skgp.core.variational import NaturalPosterior
 
 SMALL = {"n_inducing": 10, "max_iter": 3, "random_state": 0}
@@ -105,7 +105,7 @@ def test_a_large_beta_reg_stays_stable(
 ) -> None:
     """A step multiplies the old precision by 1 - rho beta_reg, so rho has to be divided by it."""
     rollbacks = []
-    monkeypatch.setattr(Trainer, "restore", lambda self, state: rollbacks.append(self))
+    monkeypatch.setattr(Run, "_restore", lambda self, state: rollbacks.append(self))
     setting = {**SMALL, "max_iter": 40, "beta_reg": beta_reg, "dtype": "float64"}
     natural = cls(optimizer="natgrad", **setting).fit(data.X, data.y)
     adam = cls(**setting).fit(data.X, data.y)

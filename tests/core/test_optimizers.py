@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from skgp.core.data import Batch
 from skgp.core.optimizers import LBFGS, Adam, Clipped, Optimizer
-from skgp.core.training import Candidate, Trainer, constant, one_cycle
+from skgp.core.training import Candidate, Run, constant, one_cycle
 
 
 def lbfgs(module: nn.Module, loss: Any) -> Candidate:
@@ -102,7 +102,7 @@ def test_moments_of_adam_are_zero_before_they_are_denormal(chunk: int) -> None:
             last, optimizer = optimizer.state_dict(), Adam([w], 0.1, second_moment_decay=0.95)
             optimizer.load_state_dict(last)
         optimizer.step(closure, 1.0)
-        state = optimizer.state_dict()["state"][0]
+        state = optimizer.state_dict()["adam"]["state"][0]
         moments = torch.stack([state["exp_avg"], state["exp_avg_sq"]])
         assert not ((moments != 0.0) & (moments < tiny)).any()
     np.testing.assert_allclose(moments, [[1.0, 0.0, 0.0]] * 2, rtol=1e-5)
@@ -278,20 +278,26 @@ def test_lbfgs_maximises_a_marginal_likelihood(rng: np.random.Generator) -> None
 def test_lbfgs_goes_on_from_its_state() -> None:
     """Three steps, then three more twice: with the curvature so far, and without."""
     parabola = Parabola()
-    trainer = Trainer(lbfgs(parabola, parabola.loss), Rows(4), plan(schedule=constant), generator())
+    task, settings = lbfgs(parabola, parabola.loss), plan(schedule=constant, max_iter=20)
+    run = Run(task, Rows(4), settings, generator())
     for _ in range(3):
-        trainer.epoch()
-    state, start = trainer.state(), parabola.w.detach().clone()
+        run.epoch()
+    state, start = run._copy(), parabola.w.detach().clone()
+
+    def three_more() -> list[float]:
+        assert torch.equal(parabola.w.detach(), start)
+        for _ in range(3):
+            run.epoch()
+        return run.history.loss_curve[-3:]
+
     ends = []
     for _ in range(2):
-        trainer.restore(state)
-        assert torch.equal(parabola.w.detach(), start)
-        losses = [trainer.epoch() for _ in range(3)]
-        ends.append((losses, parabola.w.tolist()))
+        run._restore(state)
+        ends.append((three_more(), parabola.w.tolist()))
     assert ends[0] == ends[1]
-    trainer.restore(state)
-    trainer.optimizer = LBFGS([parabola.w])
-    assert [trainer.epoch() for _ in range(3)][1:] != ends[0][0][1:]
+    run._restore(state)
+    run.optimizer = LBFGS([parabola.w])
+    assert three_more()[1:] != ends[0][0][1:]
 
 
 def test_restoring_an_earlier_state_is_no_convergence() -> None:

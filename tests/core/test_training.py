@@ -1,6 +1,7 @@
 """The training loop: order of rows, schedule, healing."""
 
 import math
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.training import (
     History,
-    Trainer,
+    Run,
     constant,
     one_cycle,
 )
@@ -101,21 +102,21 @@ def test_learning_rates_of_a_fit_follow_the_schedule() -> None:
     """Step s of S uses learning_rate * one_cycle(s / S)."""
     candidate = line()
     rates: list[float] = []
-    trainer = Trainer(candidate, Rows(8), plan(max_iter=10), generator())
-    adam = trainer.optimizer._adam
+    run = Run(candidate, Rows(8), plan(max_iter=10), generator())
+    adam = run.optimizer._adam
     step = adam.step
     adam.step = lambda: (rates.append(adam.param_groups[0]["lr"]), step())
     for _ in range(10):
-        trainer.epoch()
+        run.epoch()
     expected = [0.1 * one_cycle(s / 20) for s in range(20)]
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
 
 
 def test_a_state_keeps_the_versions_of_modules() -> None:
     """A module of a user's feature extractor may read its state by them, as batch norms do."""
-    trainer = Trainer(line(), Rows(8), plan(), generator())
-    expected = trainer.candidate.module.state_dict()._metadata
-    assert trainer.state()["module"]._metadata == expected
+    run = Run(line(), Rows(8), plan(), generator())
+    expected = run.module.state_dict()._metadata
+    assert run.state()["good"]["module"]._metadata == expected
     assert expected
 
 
@@ -192,14 +193,13 @@ def test_one_failure_heals_by_a_rollback_and_a_smaller_step(
     loss = Sick(module, {6}, fail)
     ends: list[list[float]] = []
     scales: list[float] = []
-    trainer = Trainer(problem(module, loss), Rows(8), plan(schedule=constant), generator())
-    curve = []
+    run = Run(problem(module, loss), Rows(8), plan(schedule=constant), generator())
     for _ in range(5):
-        curve.append(trainer.epoch())
+        run.epoch()
         ends.append(module.w.tolist())
-        scales.append(trainer.optimizer._adam.param_groups[0]["lr"])
-    assert np.all(np.isfinite(curve))
-    assert trainer.epochs_done == 5
+        scales.append(run.optimizer._adam.param_groups[0]["lr"])
+    assert np.all(np.isfinite(run.history.loss_curve))
+    assert run.epochs_done == 5
     assert loss.seen[5] != ends[1]  # the failing epoch had moved on
     assert loss.seen[6] == ends[1]  # and was taken back
     np.testing.assert_allclose(scales, [0.1, 0.1, 0.03, 0.03, 0.03], rtol=1e-12)
@@ -208,17 +208,17 @@ def test_one_failure_heals_by_a_rollback_and_a_smaller_step(
 def test_rollback_restores_the_moments_of_the_optimiser_too() -> None:
     """A fit that fails once in epoch 3 equals one whose step shrinks there without a failure."""
     module = Line()
-    sick = Trainer(
+    sick = Run(
         problem(module, Sick(module, {6}, nan_loss)), Rows(8), plan(schedule=constant), generator()
     )
-    healthy = Trainer(line(), Rows(8), plan(schedule=constant), generator())
+    healthy = Run(line(), Rows(8), plan(schedule=constant), generator())
     for epoch in range(5):
         if epoch == 2:
             healthy.optimizer.shorten(0.3)
             torch.randperm(8, generator=healthy.generator)  # the order of the failed attempt
         sick.epoch()
         healthy.epoch()
-    assert module.w.tolist() == healthy.candidate.module.w.tolist()
+    assert module.w.tolist() == healthy.module.w.tolist()
 
 
 @pytest.mark.parametrize("fail", FAILURES)
@@ -242,10 +242,11 @@ def test_a_state_whose_loss_is_not_finite_is_no_state_to_go_back_to(n: int) -> N
         # 4 (w - 0.02)^2 where w > 0, else NaN
         return 4.0 * (module.w[0].log().exp() - 0.02).square()
 
-    trainer = Trainer(problem(module, loss, 0.8), Rows(n), plan(schedule=constant), generator())
-    curve = [trainer.epoch() for _ in range(12)]
-    assert np.all(np.isfinite(curve))
-    assert trainer.optimizer._peak < 0.8
+    run = Run(problem(module, loss, 0.8), Rows(n), plan(schedule=constant), generator())
+    for _ in range(12):
+        run.epoch()
+    assert np.all(np.isfinite(run.history.loss_curve))
+    assert run.optimizer._peak < 0.8
     assert module.w[0].item() > 0.0
 
 
@@ -308,12 +309,55 @@ def test_the_check_of_the_last_step_leaves_no_trace() -> None:
         module.calls += 1
         return squared_error(module)(batch)
 
-    trainer = Trainer(problem(module, loss), Rows(8), plan(max_iter=2), generator())
+    run = Run(problem(module, loss), Rows(8), plan(max_iter=2), generator())
     for _ in range(2):
-        trainer.epoch()
+        run.epoch()
     assert module.calls == 4
-    (state,) = trainer.optimizer._adam.state.values()
+    (state,) = run.optimizer._adam.state.values()
     assert state["step"] == 4
+
+
+def scores(module: Line) -> float:
+    """Higher up to w = 1.5, lower from there on."""
+    return -abs(module.w[0].item() - 1.5)
+
+
+@pytest.mark.parametrize("ends", [1, 3, 4])
+def test_a_run_goes_on_from_a_state_to_the_last_bit(ends: int) -> None:
+    """After a rollback in epoch 2, with a best score: rows, steps, history and patience."""
+
+    def started() -> tuple[Run[Line], Line]:
+        module = Line()
+        loss = Sick(module, {4}, nan_loss) if ends != 4 else squared_error(module)
+        task = problem(module, loss, 0.4)
+        settings = plan(max_iter=9, n_iter_no_change=3, tol=0.0)
+        return Run(task, Rows(8), settings, generator(3), scores), module
+
+    whole, expected = started()
+    for _ in range(9):
+        whole.epoch()
+    first, _ = started()
+    for _ in range(ends):
+        first.epoch()
+    state = pickle.loads(pickle.dumps(first.state()))
+    second, module = started()
+    second.loss = squared_error(module)  # the failure is over
+    if ends == 1:
+        second.loss = Sick(module, {2}, nan_loss)
+    second.load_state(state)
+    for _ in range(9 - ends):
+        second.epoch()
+    assert second.history == whole.history
+    assert second.is_done == whole.is_done
+    assert [run.finish()[0].w.tolist() for run in (second, whole)] == [expected.w.tolist()] * 2
+
+
+def test_a_run_that_has_begun_takes_no_other_state() -> None:
+    run = Run(line(), Rows(8), plan(), generator())
+    state = run.state()
+    run.epoch()
+    with pytest.raises(ValueError, match="has begun"):
+        run.load_state(state)
 
 
 def test_other_errors_pass_through() -> None:
