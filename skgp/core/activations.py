@@ -27,7 +27,7 @@ class Activation(ABC):
     ) -> Tensor:
         """Cov(g(a1), g(a2)) for jointly normal a1 and a2, element by element.
 
-        With a1 = a2, so that all three second moments are equal, it is the variance of g(a1).
+        For a1 = a2, where all three second moments are equal, it is the variance of g(a1).
         """
 
     def covariance(self, mean: Tensor, cov: Tensor) -> Tensor:

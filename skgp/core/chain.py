@@ -28,7 +28,7 @@ class Chain(nn.Module):
         The starting point where there is none yet.
     momentum : Tensor of shape (K,)
     gradient : Tensor of shape (K,)
-        Of the energy at the last step.
+        Gradient of the energy at the last step.
     mean, square, noise : Tensor of shape (K,)
         Running means of gradients, of their squares and of half their squared steps.
     tau : Tensor of shape (K,)

@@ -28,8 +28,9 @@ class ConjugateGradients:
     Parameters
     ----------
     seed : int
-        Of the probe vectors, which are the same in every call: the stochastic log-determinant is a
-        smooth function of the parameters. The global generators of torch stay as they are.
+        Seeds the probe vectors. They are the same in every call, so that the stochastic
+        log-determinant is a smooth function of the parameters. The global generators of torch stay
+        as they are.
     min_rows : int
         Smaller systems are left to a Cholesky factor.
     tolerance : float

@@ -31,7 +31,7 @@ class ConditionalVAE(nn.Module):
     latent_dim : int
         Number L of latent variables of a row.
     seed : int
-        Of the weights.
+        Seeds the weights.
     """
 
     def __init__(

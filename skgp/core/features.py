@@ -81,7 +81,7 @@ class NearIdentity(nn.Module):
     ----------
     n_features : int
     seed : int
-        Of the weights.
+        Seeds the weights.
     """
 
     def __init__(self, n_features: int, seed: int) -> None:

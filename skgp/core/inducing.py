@@ -18,7 +18,7 @@ def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) 
     X : array of shape (n, D)
         Scaled inputs, a subsample of a large table.
     weight : array of shape (n,)
-        Of the rows; those of weight zero do not count.
+        Weights of the rows; rows of weight zero do not count.
     n_inducing : int
         Number M of inducing inputs wanted.
     seed : int

@@ -76,7 +76,7 @@ def start_hyperparameters(
     y : Tensor of shape (W, n)
     weight : Tensor of shape (n,)
     noise_var : float
-        Where the noise variances start.
+        Initial value of the noise variances.
 
     Returns
     -------
@@ -168,11 +168,11 @@ def start_covariates(
     Y : Tensor of shape (n, P)
         Targets of about zero mean.
     weight : Tensor of shape (n,)
-        Of the rows.
+        Weights of the rows.
     n_covariates : int
-        Number C; those beyond P start at random.
+        Number C. Those beyond P start at random.
     generator : torch.Generator
-        Source of those.
+        Source of the random weights.
 
     Returns
     -------

@@ -213,7 +213,7 @@ class Stationary(Kernel):
     n_gps : int
         Number W of GPs.
     n_lengthscales : int
-        Of each GP: the number D of inputs, or one for all of them.
+        Lengthscales of each GP: the number D of inputs, or one for all of them.
     lengthscale : float
         Initial value, in units of the (scaled) inputs.
     """

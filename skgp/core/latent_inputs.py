@@ -27,7 +27,7 @@ class LatentInputs(nn.Module):
     mean : Tensor of shape (n, C)
         Initial means of the training rows.
     seed : int
-        Of the draws, each of which also depends on the number of its step.
+        Seeds the draws, together with the number of the step.
     """
 
     step: Tensor
@@ -55,11 +55,11 @@ class Inversion:
     Parameters
     ----------
     objective : Objective
-        What the model was trained for.
+        The objective of the model's training.
     stack : Stack
     likelihood : Likelihood
     nodes : NodeRule
-        In training mode its draws are those of steps, in evaluation mode those of predictions.
+        In training mode it gives the draws of steps, in evaluation mode those of predictions.
     """
 
     def __init__(

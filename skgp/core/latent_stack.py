@@ -38,7 +38,7 @@ class LatentCovariates(nn.Module):
     Parameters
     ----------
     posterior : LocalPosterior
-        Of the training rows' w.
+        Posterior of w for the training rows.
     n_covariates : int
         Number C of covariates.
     """

@@ -201,7 +201,7 @@ class SparseGP(SparseLayer):
     Parameters
     ----------
     kernel : Kernel
-        Of each GP, or of the one that all share.
+        Kernel of each GP, or the one that all share.
     Z : Tensor of shape (W, M, D), or (1, M, D) with a shared kernel
         Initial inducing inputs.
     posterior : Posterior

@@ -42,7 +42,7 @@ def available_memory(device: torch.device, root: Path = Path("/")) -> int | None
     ----------
     device : torch.device
     root : Path
-        Of the file system from which Linux's numbers are read.
+        Root of the file system from which Linux's numbers are read.
 
     Returns
     -------

@@ -91,7 +91,7 @@ class NetworkMixing(Mixing):
     start : Tensor of shape (P, H)
         Biases of the last layer, hence M(0) of a new network, from which M(x) differs little.
     seed : int
-        Of the other weights.
+        Seeds the other weights.
     """
 
     def __init__(self, n_inputs: int, sizes: Sequence[int], start: Tensor, seed: int) -> None:

@@ -74,10 +74,10 @@ class Trivial(NodeRule):
 class Sampled(NodeRule):
     """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
 
-    In training each row of each batch has draws of its own, from a generator that is seeded by
-    `seed` and the number of the step: a model that is copied or restored continues with the draws
-    that are due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so a
-    prediction does not depend on the other rows.
+    In training each row of each batch has its own draws. Their generator is seeded by `seed` and
+    the number of the step, so a model that is copied or restored continues with the draws that are
+    due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so a prediction
+    does not depend on the other rows.
 
     Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with importance weights: a
     mixture of narrow normals has tails only as far as its nodes reach.
@@ -92,7 +92,7 @@ class Sampled(NodeRule):
         Number Q of nodes in evaluation mode.
     seed : int
     stretch : sequence of float, optional
-        Of the fixed nodes of each layer; one if None.
+        Stretch of the fixed nodes of each layer; one if None.
     """
 
     fixed: Tensor
@@ -147,7 +147,7 @@ class UnitNodes(NodeRule):
     Parameters
     ----------
     rule : Sampled
-        Of the hidden layers and, as the last of its widths, of the units.
+        Nodes of the hidden layers and, as the last of its widths, of the units.
     integrated : bool
         Whether training integrates the units out. They have nodes for predictions alone then, and
         training without hidden layers has one node.

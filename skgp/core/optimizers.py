@@ -115,7 +115,7 @@ class Clipped(Optimizer):
     parameters : list of Parameter
         Whose gradients are clipped by their common norm.
     clipped : Optimizer
-        Of these parameters.
+        The optimiser of these parameters.
     """
 
     def __init__(self, parameters: list[nn.Parameter], clipped: Optimizer) -> None:
@@ -164,8 +164,8 @@ class NaturalGradient(Optimizer):
 
     theta <- theta + rho dL/d eta, where L is the objective of all data: with rho = 1 and a batch
     of all rows the step ends at the optimal q(u) of a Gaussian likelihood (Hensman et al. 2013;
-    Salimbeni et al. 2018). A step after which q(u) would have no covariance is not taken: in that
-    step everything else moves alone.
+    Salimbeni et al. 2018). A step after which q(u) would have no covariance is not taken, but
+    everything else moves.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class NaturalGradient(Optimizer):
     learning_rate : float in (0, 1]
         Peak of rho.
     n_data : float
-        By which the loss was divided.
+        Divisor of the loss.
     others : Optimizer
     """
 

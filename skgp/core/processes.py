@@ -1,4 +1,4 @@
-"""Forked processes: what threads leave behind there, and how work goes on."""
+"""Forked processes: how torch works there after it has worked in the parent process."""
 
 import os
 import threading

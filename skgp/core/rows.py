@@ -1,4 +1,4 @@
-"""Training rows of the full-batch models, of which each GP may have observed a part."""
+"""Training rows of the full-batch models; each GP may have observed only some of them."""
 
 from typing import NamedTuple
 

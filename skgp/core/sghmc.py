@@ -33,9 +33,9 @@ class SGHMC(Optimizer):
         The v, K numbers in all.
     chain : Chain
     others : Optimizer
-        Of all other parameters.
+        The optimiser of all other parameters.
     n_data : float
-        By which the loss was divided.
+        Divisor of the loss.
     step_size : float
         The length eps.
     friction : float in (0, 1]

@@ -80,8 +80,8 @@ class Softmax(ClassLikelihood):
             self.step += 1
             shape = self.n_samples, 1, n_rows, self.n_classes
             return torch.randn(shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
-        # Each node of the layers has draws of its own, for all draws at each node would take long:
-        # a run of Sobol points, which is even by itself, unlike every Q-th of them.
+        # Each node of the layers has its own draws, because all draws at each node would take long.
+        # They are a run of Sobol points: a run is even by itself, every Q-th point would not be.
         n_each = -(-len(fixed) // n_nodes)
         index = torch.arange(n_nodes * n_each, device=fixed.device) % len(fixed)
         return fixed[index].view(n_nodes, n_each, 1, -1).transpose(0, 1)

@@ -15,7 +15,7 @@ _RARE = 20  # rows expected of a group that a random choice could miss
 def row_keys(*tables: npt.NDArray[np.floating]) -> Keys:
     """Numbers that look random and depend only on the values of a row of the tables (n, ...).
 
-    Rows in the order of their keys are in a random order, and it is the same whatever order the
+    Rows in the order of their keys are in a random order, which is the same whatever order the
     table has.
     """
     widths = [table.shape[1] for table in tables]
@@ -45,10 +45,10 @@ def subsample(
     Row i is drawn with the probability pi_i = min(1, w_i / t), where the threshold t makes their
     sum the size, and then has the weight w_i / pi_i = max(w_i, t). So a sum over the rows drawn
     estimates that over all rows without bias, and rows of a large weight are always among them.
-    The draw is systematic sampling in a random order (Madow 1949), which is that of the rows' keys:
+    The draw is systematic sampling in a random order (Madow 1949). The rows' keys give the order:
     it does not depend on the order of the table.
 
-    Of a group that the draw could miss, such as a rare class, some rows are drawn in advance.
+    Some rows are drawn in advance from each group that the draw could miss, such as a rare class.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def subsample(
     groups : array of shape (n, G)
         Whether a row belongs to each of G groups.
     keys : array of shape (n,)
-        Of the rows, see `row_keys`.
+        Keys of the rows, see `row_keys`.
     size : int
         Rows wanted. Up to so many rows of positive weight are all kept; of more, about this many
         are drawn.

@@ -47,7 +47,7 @@ class Candidate(NamedTuple, Generic[ModuleT]):
     loss : callable Batch -> Tensor
         Scalar to minimise, in nats per row.
     optimizer : Optimizer
-        Of the module's parameters.
+        The optimiser of the module's parameters.
     """
 
     module: ModuleT
@@ -71,7 +71,7 @@ class Plan:
     batch_size : int
         Rows per step, up to rounding: an epoch is cut into batches of nearly equal size.
     schedule : callable
-        From the share of steps done to the length of a step relative to its peak.
+        Maps the share of steps done to the length of a step, relative to its peak.
     n_trial_epochs : int
         Epochs after which candidates are compared by training loss, at least one.
     n_iter_no_change : int or None
@@ -406,7 +406,7 @@ def train(
         The chosen candidate with the parameters of its last epoch, or of its best validation
         score if `plan.n_iter_no_change` is set.
     history : History
-        Of the epochs that the module has completed.
+        History of the epochs that the module has completed.
 
     Raises
     ------
