@@ -1,0 +1,155 @@
+"""What an estimator is made of: recipes that pickle, short hierarchies, short calls, states."""
+
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
+from sklearn.utils import check_random_state
+
+from skgp.core import linalg
+from skgp.core.training import Candidate, Run
+from skgp.estimators._estimator import Estimator
+from skgp.fitting.fit import Targets, first_models, make_table, observed, scalar_like
+from skgp.fitting.parameters import pick
+from skgp.fitting.recipe import Running
+from skgp.fitting.rows import Rows
+
+CASES = (*REGRESSORS, *CLASSIFIERS, *EMBEDDINGS)
+QUICK = CASES
+MOST_CLASSES = 4  # of skgp in the order of resolution
+MOST_ABSTRACT = 5
+MOST_FRAMES = {"fit": 14, "predict_dist": 9}  # of skgp, down to the first Cholesky factor
+# A line search, chunks of rows, and a stack whose draws depend on the targets add a call each.
+DEEPER = {
+    ("FITCRegressor", "fit"): 15,
+    ("IWDGPRegressor", "fit"): 15,
+    ("IWDGPRegressor", "predict_dist"): 11,
+}
+
+
+def arguments(case: Case, data: Data) -> tuple[Any, ...]:
+    if case in EMBEDDINGS:
+        return (data.X,)
+    return data.X, data.y > np.median(data.y) if case in CLASSIFIERS else data.y
+
+
+def own(cls: type) -> list[type]:
+    return [base for base in cls.__mro__ if base.__module__.startswith("skgp.")]
+
+
+def subclasses(cls: type) -> set[type]:
+    return {cls}.union(*(subclasses(sub) for sub in cls.__subclasses__()))
+
+
+def test_a_hierarchy_is_short(case: Case) -> None:
+    assert 2 < len(own(case.cls)) <= MOST_CLASSES
+
+
+@pytest.mark.only(CASES[:1])
+def test_there_are_few_abstract_classes_with_one_abstract_method(case: Case) -> None:
+    abstract = {
+        cls
+        for cls in subclasses(Estimator)
+        if inspect.isabstract(cls) and cls.__module__.startswith("skgp.")
+    }
+    assert len(abstract) <= MOST_ABSTRACT
+    assert {frozenset(cls.__abstractmethods__) for cls in abstract} == {frozenset({"_recipe"})}
+
+
+def test_a_recipe_is_a_value(case: Case) -> None:
+    """It prints what it is, holds no estimator, and comes back from a pickle."""
+    recipe = case.make()._recipe()
+    text = repr(recipe)
+    assert "lambda" not in text
+    assert "<locals>" not in text
+    assert case.cls.__name__ not in text
+    assert repr(pickle.loads(pickle.dumps(recipe))).count("function") == text.count("function")
+
+
+def test_a_recipe_from_a_pickle_gives_the_same_fit(
+    case: Case, data: Data, monkeypatch: Any
+) -> None:
+    desired = case.make(max_iter=2).fit(*arguments(case, data)).loss_curve_
+    original = case.cls._recipe
+
+    def pickled(self: Any) -> Any:
+        return pickle.loads(pickle.dumps(original(self)))
+
+    monkeypatch.setattr(case.cls, "_recipe", pickled)
+    assert case.make(max_iter=2).fit(*arguments(case, data)).loss_curve_ == desired
+
+
+class Found(Exception):
+    """The first Cholesky factor of a call."""
+
+
+def frames_to_cholesky(call: Callable[[], object], monkeypatch: Any) -> int:
+    """Frames of skgp between a call and its first Cholesky factor; zero if there is none."""
+    depths: list[int] = []
+
+    def stop(*args: Any, **kwargs: Any) -> None:
+        frame, depth = sys._getframe(1), 1  # `cholesky` itself, which this replaces
+        while frame is not None:
+            depth += frame.f_globals.get("__name__", "").startswith("skgp.")
+            frame = frame.f_back  # type: ignore[assignment]  # the outermost one has none
+        depths.append(depth)
+        raise Found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(linalg, "cholesky", stop)
+        try:
+            call()
+        except Found:
+            return depths[0]
+    return 0
+
+
+@pytest.mark.only(tuple({case.cls: case for case in reversed(CASES)}.values()))
+def test_calls_are_short(case: Case, data: Data, monkeypatch: Any) -> None:
+    name = case.cls.__name__
+    rows = arguments(case, data)
+    model = case.make(max_iter=1, **case.known({"warm_start": True})).fit(*rows)
+    new = model.embedding_[:3] if case in EMBEDDINGS else data.X_new
+    training = partial(model.fit, *rows)
+    if case in EMBEDDINGS:  # their first factor belongs to the start of the model
+        return
+    depth = frames_to_cholesky(training, monkeypatch)
+    assert depth <= DEEPER.get((name, "fit"), MOST_FRAMES["fit"])
+    depth = frames_to_cholesky(partial(model.predict_dist, new), monkeypatch)
+    assert depth <= DEEPER.get((name, "predict_dist"), MOST_FRAMES["predict_dist"])
+
+
+@pytest.mark.only(REGRESSORS)
+def test_training_goes_on_from_a_state_to_the_last_bit(case: Case, data: Data) -> None:
+    """Stopped after one epoch of three, and gone on with in another process as it were."""
+    estimator = case.make(max_iter=3, **case.known({"batch_size": 25}))
+
+    def started() -> Run[Any]:
+        recipe, running = estimator._recipe(), pick(Running, estimator)
+        rng = check_random_state(0)
+        targets = Targets((True, True), ("y", "normalize_y"), observed)
+        like = scalar_like(recipe, running, len(data.X))
+        table = make_table(Rows(data.X, data.y, None), targets, running, like)
+        model = first_models(recipe, table, targets, running, rng)[0]
+        loss = partial(recipe.loss, model, n_data=table.n_data)
+        task = Candidate(model, loss, recipe.optimizer(model, table.n_data))
+        return Run(task, table, recipe.plan(len(table)), torch.Generator().manual_seed(1))
+
+    whole, first, second = started(), started(), started()
+    for _ in range(3):
+        whole.epoch()
+    first.epoch()
+    second.load_state(pickle.loads(pickle.dumps(first.state())))
+    for _ in range(2):
+        second.epoch()
+    assert second.history.loss_curve == whole.history.loss_curve
+    states = (run.module.state_dict() for run in (second, whole))
+    for actual, desired in zip(*(state.values() for state in states), strict=True):
+        assert torch.equal(actual, desired)
