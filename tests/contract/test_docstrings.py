@@ -8,6 +8,7 @@ import pytest
 from contract_cases import EMBEDDINGS, ONE_PER_CLASS, Case, Data
 
 from skgp.estimators._documentation import documented
+from skgp.estimators._parameters import family
 
 CASES = ONE_PER_CLASS + EMBEDDINGS
 SECTION = re.compile(r"^ {4}(\w[\w ]*)\n {4}-+$", re.MULTILINE)
@@ -81,15 +82,15 @@ def test_each_placeholder_has_its_value() -> None:
         $nonsense
         """
 
-    class NoRate:
+    class NoRule:
         """Text.
 
-        $minibatch
+        $hidden_units
         """
 
-    for cls in (Unknown, NoRate):
+    for cls in (Unknown, NoRule):
         with pytest.raises(KeyError):
-            documented()(cls)
+            family()(cls)
 
 
 def test_without_docstrings_nothing_happens() -> None:
