@@ -13,8 +13,8 @@ from skgp.estimators._model_groups import MODEL_GROUPS, MODEL_PARAMETERS
 
 ClassT = TypeVar("ClassT", bound=type[BaseEstimator])
 
-# Each is a line `$name` of the docstrings. A group may have its own default and text of a
-# parameter, but never another constraint.
+# Each name is a line `$name` of docstrings. A group may have its own default and text of a
+# parameter, but no other annotation or constraint.
 GROUPS: Final[dict[str, Group]] = MODEL_GROUPS | FIT_GROUPS
 PARAMETERS: Final[dict[str, Parameter]] = {
     parameter.name: parameter for group in GROUPS.values() for parameter in group
