@@ -91,7 +91,12 @@ LEVELS = (
     ),
     ("skgp.recipes.assemble", "skgp.recipes.networks", "skgp.recipes.readouts"),
     ("skgp.recipes.readout_recipes",),
-    ("skgp.estimators._attributes", "skgp.estimators._documentation"),
+    (
+        "skgp.estimators._attributes",
+        "skgp.estimators._documentation",
+        "skgp.estimators._entries",
+    ),
+    ("skgp.estimators._fit_groups", "skgp.estimators._model_groups"),
     ("skgp.estimators._estimator", "skgp.estimators._parameters"),
     (
         "skgp.estimators._classifier",

@@ -1,120 +1,68 @@
-"""Constructor parameters: how they are stored, and what they may be."""
+"""The table of constructor parameters, and what estimators make of it."""
 
 import inspect
 from collections.abc import Callable, Mapping
-from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from skgp.core.activations import ACTIVATIONS
-from skgp.core.kernels import PROFILES, GPyTorchBase
-from skgp.core.quadrature import GRIDS
 from skgp.estimators._documentation import documented
-from skgp.recipes.hidden import TOPOLOGIES
+from skgp.estimators._entries import Deviation, Group, Parameter
+from skgp.estimators._fit_groups import FIT_GROUPS, FIT_PARAMETERS
+from skgp.estimators._model_groups import MODEL_GROUPS, MODEL_PARAMETERS
 
 ClassT = TypeVar("ClassT", bound=type[BaseEstimator])
-Constraint = list[Any]
+
+# Each name is a line `$name` of docstrings. A group may have its own default and text of a
+# parameter, but no other annotation or constraint.
+GROUPS: Final[dict[str, Group]] = MODEL_GROUPS | FIT_GROUPS
+PARAMETERS: Final[dict[str, Parameter]] = {
+    parameter.name: parameter for group in GROUPS.values() for parameter in group
+} | {parameter.name: parameter for parameter in (*MODEL_PARAMETERS, *FIT_PARAMETERS)}
 
 
-def at_least(number: int) -> Interval:
-    """Integers from a number upwards."""
-    return Interval(Integral, number, None, closed="left")
-
-
-def one_of(*names: str) -> StrOptions:
-    """One of these names."""
-    return StrOptions(set(names))
-
-
-_COUNT: Final = [at_least(1)]
-_PENALTY: Final = [Interval(Real, 0, 1e15, closed="both")]
-
-# What scikit-learn checks of each parameter, in whichever constructor it stands.
-CONSTRAINTS: Final[dict[str, Constraint]] = {
-    "activation": [one_of(*ACTIVATIONS)],
-    "amortized": ["boolean"],
-    "architecture": [str],
-    "batch_size": _COUNT,
-    "beta_reg": _PENALTY,
-    "class_weight": [dict, one_of("balanced"), None],
-    "covariance": [one_of("full", "diagonal")],
-    "device": [str],
-    "dropout": [Interval(Real, 0, 1, closed="left")],
-    "dtype": [one_of("auto", "float32", "float64")],
-    "early_stopping": ["boolean"],
-    "feature_extractor": [None, one_of("dkl", "deep-kernel"), "array-like", callable],
-    "friction": [Interval(Real, 0, 1, closed="right")],
-    "gamma": [Interval(Real, 1, None, closed="neither"), None],
-    "hidden_layer_sizes": [at_least(1), "array-like"],
-    "hidden_mean": [one_of("linear", "identity", "concatenate")],
-    "inference": [one_of("sampling", "analytic")],
-    "jitter": [Interval(Real, 0, 1, closed="right")],
-    "kernel": [one_of(*PROFILES), GPyTorchBase],
-    "kl_annealing": [at_least(0)],
-    "label_noise": [Interval(Real, 0, 1, closed="neither")],
-    "latent_dim": _COUNT,
-    "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-    "likelihood": [one_of("auto", "probit", "logit", "robust-max", "softmax")],
-    "max_cholesky_size": [at_least(0)],
-    "max_components": _COUNT,
-    "max_iter": [at_least(1), one_of("auto")],
-    "memory": [None, str, HasMethods(["cache"])],
-    "n_burn_in": [at_least(0)],
-    "n_components": _COUNT,
-    "n_hidden": [at_least(1), None],
-    "n_importance": _COUNT,
-    "n_inducing": _COUNT,
-    "n_inducing_mean": _COUNT,
-    "n_iter_no_change": _COUNT,
-    "n_latents": [at_least(1), None],
-    "n_layers": _COUNT,
-    "n_orthogonal": [at_least(0)],
-    "n_posterior_samples": _COUNT,
-    "n_prediction_samples": _COUNT,
-    "n_restarts": _COUNT,
-    "n_samples": _COUNT,
-    "n_sites": _COUNT,
-    "noise_floor": [Interval(Real, 0, 1e30, closed="right")],  # in the range of float32
-    "normalize_X": ["boolean"],
-    "normalize_y": ["boolean"],
-    "objective": [one_of("elbo", "predictive")],
-    "optimizer": [one_of("adam", "natgrad")],
-    "quadrature": [one_of("qr3", *GRIDS)],
-    "random_state": ["random_state"],
-    "share_kernel": ["boolean"],
-    "step_size": [Interval(Real, 0, 1e6, closed="right")],
-    "thinning": _COUNT,
-    "tol": [Interval(Real, 0, None, closed="left")],
-    "topology": [one_of(*TOPOLOGIES)],
-    "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-    "verbose": ["verbose"],
-    "warm_start": ["boolean"],
-    "weight_decay": _PENALTY,
-    "width": _COUNT,
-}
-LAYER_KERNELS: Final = [*CONSTRAINTS["kernel"], list, tuple]  # of several layers
-
-
-def family(
-    constraints: Mapping[str, Constraint] | None = None, **texts: str
-) -> Callable[[ClassT], ClassT]:
-    """Class decorator of an estimator: what its parameters may be, and its documentation.
+def members(name: str, deviations: Mapping[str, Deviation]) -> Group:
+    """The parameters of a group, or the one parameter of that name, in a family.
 
     Parameters
     ----------
-    constraints : mapping, optional
-        Those that differ from `CONSTRAINTS`.
-    **texts : str
+    name : str
+    deviations : mapping
+        Of the family, by parameter.
+    """
+    group = GROUPS.get(name) or (PARAMETERS[name],)
+    return tuple(
+        deviations[parameter.name].of(parameter) if parameter.name in deviations else parameter
+        for parameter in group
+    )
+
+
+def family(
+    texts: Mapping[str, str] | None = None, **deviations: Deviation
+) -> Callable[[ClassT], ClassT]:
+    """Class decorator of an estimator: what its parameters may be, and its documentation.
+
+    `tools/signatures.py` writes the constructor from the same table and deviations.
+
+    Parameters
+    ----------
+    texts : mapping, optional
         Values of the placeholders of the docstring, see `documented`.
+    **deviations : Deviation
+        By parameter: what is not as in the table.
     """
 
     def complete(cls: ClassT) -> ClassT:
-        table = CONSTRAINTS | dict(constraints or {})
-        names = [name for name in inspect.signature(cls).parameters]
-        cls._parameter_constraints = {name: table[name] for name in names}
-        return documented(**texts)(cls)
+        # A name that is not in the table is an old one, which the program is about to remove.
+        names = [name for name in inspect.signature(cls).parameters if name in PARAMETERS]
+        cls._parameter_constraints = {
+            name: members(name, deviations)[0].constraint for name in names
+        }
+        entries = {
+            name: "\n".join(filter(None, (p.entry for p in members(name, deviations))))
+            for name in (*PARAMETERS, *GROUPS)
+        }
+        return documented(**entries, **(texts or {}))(cls)
 
     return complete
 

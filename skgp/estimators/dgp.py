@@ -6,7 +6,8 @@ from typing import Any, Literal
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
 from skgp.core.objectives import ELBO, PREDICTIVE, gamma_robust
-from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
+from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
@@ -15,12 +16,7 @@ from skgp.recipes.hidden import Samples
 from skgp.recipes.outputs import Coregionalised
 
 
-@family(
-    {"kernel": LAYER_KERNELS},
-    rate="0.03",
-    most_steps="2,000",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-)
+@family(texts={"most_steps": "2,000"}, kernel=LAYER_KERNELS)
 class DGPRegressor(GPRegressor):
     """Deep GP regression by doubly stochastic variational inference.
 
@@ -31,7 +27,7 @@ class DGPRegressor(GPRegressor):
 
     Parameters
     ----------
-    $layer_kernels
+    $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is SVGPRegressor.
     width : int, default=3

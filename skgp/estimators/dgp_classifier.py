@@ -7,11 +7,8 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
 from skgp.core.objectives import ELBO, PREDICTIVE
 from skgp.estimators._classifier import Classifier
-from skgp.estimators._parameters import (
-    LAYER_KERNELS,
-    family,
-    store_parameters,
-)
+from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.assemble import deep_recipe
@@ -20,11 +17,8 @@ from skgp.recipes.outputs import Classes
 
 
 @family(
-    {"kernel": LAYER_KERNELS},
-    rate="0.03",
-    most_steps="2,000",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    of_several="softmax",
+    texts={"most_steps": "2,000", "of_several": "softmax"},
+    kernel=LAYER_KERNELS,
 )
 class DGPClassifier(Classifier):
     """Deep GP classification by doubly stochastic variational inference.
@@ -36,7 +30,7 @@ class DGPClassifier(Classifier):
 
     Parameters
     ----------
-    $layer_kernels
+    $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is SVGPClassifier.
     width : int, default=3

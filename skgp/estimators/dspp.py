@@ -6,7 +6,9 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
 from skgp.core.objectives import PREDICTIVE
 from skgp.estimators import _attributes
-from skgp.estimators._parameters import LAYER_KERNELS, at_least, family, store_parameters
+from skgp.estimators._entries import Deviation, at_least
+from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
@@ -17,13 +19,12 @@ from skgp.recipes.start import INITIAL_VAR
 
 
 @family(
-    {"kernel": LAYER_KERNELS, "n_layers": [at_least(2)]},
-    rate="0.03",
-    noise_floor="1e-5",
-    auto_epochs="40",
-    least_steps="100",
-    most_steps="2,000",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    texts={"auto_epochs": "40", "least_steps": "100", "most_steps": "2,000"},
+    kernel=LAYER_KERNELS,
+    n_layers=Deviation(constraint=[at_least(2)]),
+    covariance=Deviation(default='"diagonal"'),
+    beta_reg=Deviation(default="0.05"),
+    noise_floor=Deviation(default="1e-5"),
 )
 class DSPPRegressor(GPRegressor):
     """Deep sigma point process regression.
@@ -36,7 +37,7 @@ class DSPPRegressor(GPRegressor):
 
     Parameters
     ----------
-    $layer_kernels
+    $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted.
     width : int, default=3

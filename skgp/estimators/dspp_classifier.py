@@ -8,7 +8,9 @@ from skgp.core.kernels import LayerKernels
 from skgp.core.objectives import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
-from skgp.estimators._parameters import LAYER_KERNELS, at_least, family, store_parameters
+from skgp.estimators._entries import Deviation, at_least
+from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
@@ -18,13 +20,16 @@ from skgp.recipes.start import INITIAL_VAR
 
 
 @family(
-    {"kernel": LAYER_KERNELS, "n_layers": [at_least(2)]},
-    rate="0.03",
-    auto_epochs="40",
-    least_steps="100",
-    most_steps="2,000",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    of_several="robust-max",
+    texts={
+        "auto_epochs": "40",
+        "least_steps": "100",
+        "most_steps": "2,000",
+        "of_several": "robust-max",
+    },
+    kernel=LAYER_KERNELS,
+    n_layers=Deviation(constraint=[at_least(2)]),
+    covariance=Deviation(default='"diagonal"'),
+    beta_reg=Deviation(default="5.0"),
 )
 class DSPPClassifier(Classifier):
     """Deep sigma point process classification.
@@ -36,7 +41,7 @@ class DSPPClassifier(Classifier):
 
     Parameters
     ----------
-    $layer_kernels
+    $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted.
     width : int, default=3

@@ -6,13 +6,15 @@ from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.estimators._parameters import at_least, family, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._fit_groups import ITERATIONS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.collapsed import EXACT, build_exact, collapsed_recipe, release
 
 
-@family({"max_iter": [at_least(1)]}, auto_dtype="float64")
+@family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS, jitter=Deviation(default="1e-13"))
 class ExactGPRegressor(GPRegressor):
     """Exact GP regression.
 
@@ -28,7 +30,7 @@ class ExactGPRegressor(GPRegressor):
     max_cholesky_size : int, default=5000
         Rows up to which the kernel matrix is factorised.
     $features
-    $collapsed
+    $max_iter
     $stopping
     $restarts
     normalize_X, normalize_y : bool, default=True

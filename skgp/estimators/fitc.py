@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
-from skgp.estimators._parameters import at_least, family, store_parameters
+from skgp.estimators._fit_groups import ITERATIONS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.collapsed import (
@@ -15,7 +16,7 @@ from skgp.recipes.collapsed import (
 )
 
 
-@family({"max_iter": [at_least(1)]}, auto_dtype="float64")
+@family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS)
 class FITCRegressor(GPRegressor):
     """Sparse GP regression by the fully independent training conditional (FITC).
 
@@ -31,7 +32,7 @@ class FITCRegressor(GPRegressor):
     n_inducing : int, default=300
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
     $features
-    $collapsed
+    $max_iter
     $stopping
     $restarts
     $scaling

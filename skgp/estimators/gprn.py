@@ -11,12 +11,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Noisy, gp_mixing
 
 
-@family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    inference="analytic",
-    n_samples="32",
-)
+@family()
 class GPRNRegressor(GPRegressor):
     """Gaussian process regression network (GPRN; Wilson, Knowles and Ghahramani 2012).
 

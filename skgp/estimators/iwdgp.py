@@ -10,13 +10,9 @@ from skgp.core.kernels import LayerKernels, layer_kernels
 from skgp.core.objectives import ELBO
 from skgp.core.variational import Covariance
 from skgp.distributions import NormalMixture, kernel_density
-from skgp.estimators._parameters import (
-    CONSTRAINTS,
-    LAYER_KERNELS,
-    family,
-    one_of,
-    store_parameters,
-)
+from skgp.estimators._entries import Deviation, one_of
+from skgp.estimators._model_groups import LAYER_KERNELS, PENALTY
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.chunks import Chunks
 from skgp.fitting.parameters import pick
@@ -45,18 +41,26 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
 
 
 @family(
-    {
-        "kernel": LAYER_KERNELS,
-        "beta_reg": [*CONSTRAINTS["beta_reg"], one_of("auto")],
-        "inference": [one_of("iwvi", "vi")],
+    texts={
+        "auto_epochs": "1,500",
+        "least_steps": "1,500",
+        "most_steps": "12,000",
+        "full_rows": "150",
+        "auto_dtype": 'float32, but float64 for a table of one batch and the architecture "GP"',
     },
-    rate="0.03",
-    auto_epochs="1,500",
-    least_steps="1,500",
-    most_steps="12,000",
-    full_rows="150",
-    default_jitter="1e-6",
-    auto_dtype='float32, but float64 for a table of one batch and the architecture "GP"',
+    kernel=LAYER_KERNELS,
+    width=Deviation(default="5"),
+    inference=Deviation.choice("iwvi", "vi", default="iwvi"),
+    n_samples=Deviation(default="1"),
+    n_prediction_samples=Deviation(default="128"),
+    n_inducing=Deviation(default="128"),
+    beta_reg=Deviation(
+        annotation='float | Literal["auto"]',
+        default='"auto"',
+        constraint=[PENALTY, one_of("auto")],
+    ),
+    optimizer=Deviation.choice("natgrad", "adam", default="natgrad"),
+    jitter=Deviation(default="1e-6"),
 )
 class IWDGPRegressor(GPRegressor):
     """Deep GP regression with latent covariates, by importance-weighted variational inference.
@@ -78,7 +82,7 @@ class IWDGPRegressor(GPRegressor):
         Layers from the inputs to the output, joined by hyphens: "GP", and "LV" for latent
         covariates, which are concatenated to what the layer below gives. The last is "GP". "GP" is
         SVGPRegressor; without "LV" it is a deep GP.
-    $layer_kernels
+    $kernel
     latent_dim : int, default=1
         Covariates of each "LV".
     width : int, default=5

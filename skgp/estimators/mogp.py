@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
+from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -11,12 +12,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    inference="analytic",
-    n_samples="32",
-)
+@family()
 class MOGPRegressor(GPRegressor):
     """Multi-output GP regression by a linear model of coregionalisation (MOGP).
 
@@ -119,12 +115,9 @@ class MOGPRegressor(GPRegressor):
 
 
 @family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    inference="sampling",
-    n_samples="32",
-    hidden_rule="2 P",
-    activation="shifted_erf",
+    texts={"hidden_rule": "2 P"},
+    activation=Deviation(default='"shifted_erf"'),
+    inference=Deviation(default='"sampling"'),
 )
 class NeuralMOGPRegressor(GPRegressor):
     """Multi-output GP regression with a neural likelihood (N-MOGP).

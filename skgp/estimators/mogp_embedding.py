@@ -4,19 +4,14 @@ from typing import Any, Literal
 
 from skgp.core.kernels import KernelLike
 from skgp.estimators._embedding import Embedding
+from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
 from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    least_steps="1,000",
-    inference="analytic",
-    n_samples="8",
-)
+@family(texts={"least_steps": "1,000"}, n_samples=Deviation(default="8"))
 class MOGPEmbedding(Embedding):
     """Embedding of a table by a multi-output GP with latent inputs (MOGP).
 
@@ -104,13 +99,9 @@ class MOGPEmbedding(Embedding):
 
 
 @family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    least_steps="1,000",
-    inference="sampling",
-    n_samples="8",
-    hidden_rule="2 P",
-    activation="leaky_relu",
+    texts={"least_steps": "1,000", "hidden_rule": "2 P"},
+    inference=Deviation(default='"sampling"'),
+    n_samples=Deviation(default="8"),
 )
 class NeuralMOGPEmbedding(Embedding):
     """Embedding of a table by a neural multi-output GP with latent inputs (N-MOGP).

@@ -4,7 +4,9 @@ from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
-from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import deep_readout_recipe
@@ -12,14 +14,11 @@ from skgp.recipes.readouts import Hidden, normal_mixing
 
 
 @family(
-    {"kernel": LAYER_KERNELS},
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    inference="sampling",
-    n_samples="10",
-    hidden_rule="2 P",
-    activation="erf",
-    most_steps="2,000",
+    texts={"most_steps": "2,000", "hidden_rule": "2 P"},
+    kernel=LAYER_KERNELS,
+    activation=Deviation(default='"erf"'),
+    inference=Deviation(default='"sampling"'),
+    n_samples=Deviation(default="10"),
 )
 class NeuralDGPRegressor(GPRegressor):
     """Deep GP regression with a neural likelihood (N-DGP).
@@ -32,7 +31,7 @@ class NeuralDGPRegressor(GPRegressor):
 
     Parameters
     ----------
-    $layer_kernels
+    $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is NeuralMOGPRegressor.
     width : int, default=3

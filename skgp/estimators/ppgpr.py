@@ -6,7 +6,8 @@ from typing import Any, Literal
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
 from skgp.core.objectives import PREDICTIVE
-from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
@@ -19,9 +20,9 @@ from skgp.recipes.tops import decoupled_top
 
 
 @family(
-    {"covariance": [one_of("decoupled", "full", "diagonal", "delta")]},
-    rate="0.02",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    covariance=Deviation.choice("decoupled", "full", "diagonal", "delta", default="decoupled"),
+    beta_reg=Deviation(default="0.2"),
+    learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRRegressor(GPRegressor):
     """Parametric predictive GP regression.

@@ -7,7 +7,8 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
 from skgp.core.objectives import PREDICTIVE
 from skgp.estimators._classifier import Classifier
-from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.assemble import stack_recipe
@@ -17,10 +18,9 @@ from skgp.recipes.tops import decoupled_top
 
 
 @family(
-    {"covariance": [one_of("decoupled", "full", "diagonal", "delta")]},
-    rate="0.02",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    of_several="robust-max",
+    texts={"of_several": "robust-max"},
+    covariance=Deviation.choice("decoupled", "full", "diagonal", "delta", default="decoupled"),
+    learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRClassifier(Classifier):
     """Parametric predictive GP classification.

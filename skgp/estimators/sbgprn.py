@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
+from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -11,12 +12,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, Identity, network_mixing
 
 
-@family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    inference="analytic",
-    n_samples="32",
-)
+@family()
 class SBGPRNRegressor(GPRegressor):
     """GP regression network with a network of the inputs for its weights (SBGPRN).
 
@@ -107,14 +103,7 @@ class SBGPRNRegressor(GPRegressor):
         return readout_recipe(self, network_mixing, Identity())
 
 
-@family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    inference="sampling",
-    n_samples="32",
-    hidden_rule="P",
-    activation="leaky_relu",
-)
+@family(texts={"hidden_rule": "P"}, inference=Deviation(default='"sampling"'))
 class NeuralSBGPRNRegressor(GPRegressor):
     """GP regression network with a neural likelihood (N-SBGPRN).
 

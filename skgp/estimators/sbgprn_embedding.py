@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from skgp.core.kernels import KernelLike
 from skgp.estimators._embedding import Embedding
+from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
@@ -11,13 +12,9 @@ from skgp.recipes.readouts import Hidden, network_mixing
 
 
 @family(
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    least_steps="1,000",
-    inference="sampling",
-    n_samples="8",
-    hidden_rule="P",
-    activation="leaky_relu",
+    texts={"least_steps": "1,000", "hidden_rule": "P"},
+    inference=Deviation(default='"sampling"'),
+    n_samples=Deviation(default="8"),
 )
 class NeuralSBGPRNEmbedding(Embedding):
     """Embedding of a table by a neural GP regression network with latent inputs (N-SBGPRN).

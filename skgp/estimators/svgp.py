@@ -6,7 +6,8 @@ from typing import Any, Literal
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
 from skgp.core.objectives import ELBO, gamma_robust
-from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
@@ -17,11 +18,7 @@ from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.tops import orthogonal_top
 
 
-@family(
-    {"covariance": [one_of("full", "diagonal", "delta")]},
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-)
+@family(covariance=Deviation.choice("full", "diagonal", "delta"))
 class SVGPRegressor(GPRegressor):
     """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 

@@ -7,7 +7,8 @@ from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import KernelLike
 from skgp.core.objectives import ELBO
 from skgp.estimators._classifier import Classifier
-from skgp.estimators._parameters import family, one_of, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.assemble import stack_recipe
@@ -15,10 +16,8 @@ from skgp.recipes.outputs import Classes
 
 
 @family(
-    {"covariance": [one_of("full", "diagonal", "delta")]},
-    rate="0.03",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
-    of_several="softmax",
+    texts={"of_several": "softmax"},
+    covariance=Deviation.choice("full", "diagonal", "delta"),
 )
 class SVGPClassifier(Classifier):
     """Sparse variational GP classification.

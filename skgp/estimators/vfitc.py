@@ -15,7 +15,7 @@ from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
 
 
-@family(rate="0.03", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+@family()
 class VFITCRegressor(GPRegressor):
     """Variational FITC regression.
 

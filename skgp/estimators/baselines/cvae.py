@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
+from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import Regressor
 from skgp.fitting.parameters import pick
@@ -17,7 +18,12 @@ from skgp.recipes.networks import (
 )
 
 
-@family(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+@family(
+    hidden_layer_sizes=Deviation(default="(50, 50)"),
+    n_samples=Deviation(default="1"),
+    n_prediction_samples=Deviation(default="100"),
+    learning_rate_init=Deviation(default="0.01"),
+)
 class CVAERegressor(Regressor):
     """Conditional variational autoencoder: a network whose latent variable shapes the density.
 

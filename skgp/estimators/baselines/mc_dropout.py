@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
+from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import Regressor
 from skgp.fitting.parameters import pick
@@ -17,7 +18,7 @@ from skgp.recipes.networks import (
 )
 
 
-@family(rate="0.01", auto_dtype="float64 for a table of one batch and float32 for a larger one")
+@family(n_samples=Deviation(default="50"), learning_rate_init=Deviation(default="0.01"))
 class MCDropoutRegressor(Regressor):
     """Monte Carlo dropout: a network whose passes under several masks are one mixture.
 

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, Literal
 from skgp.core.features import FeatureExtractor
 from skgp.core.kernels import LayerKernels
 from skgp.core.objectives import ELBO
-from skgp.estimators._parameters import LAYER_KERNELS, family, store_parameters
+from skgp.estimators._entries import Deviation
+from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Epochs, Recipe
@@ -19,11 +21,11 @@ from skgp.recipes.outputs import Coregionalised
 
 
 @family(
-    {"kernel": LAYER_KERNELS},
-    rate="0.03",
-    least_steps="2,000",
-    most_steps="2,000",
-    auto_dtype="float64 for a table of one batch and float32 for a larger one",
+    texts={"least_steps": "2,000", "most_steps": "2,000"},
+    kernel=LAYER_KERNELS,
+    n_samples=Deviation(default="5"),
+    n_prediction_samples=Deviation(default="4"),
+    n_inducing=Deviation(default="100"),
 )
 class SGHMCDGPRegressor(GPRegressor):
     """Deep GP regression with sampled inducing variables.
@@ -42,7 +44,7 @@ class SGHMCDGPRegressor(GPRegressor):
 
     Parameters
     ----------
-    $layer_kernels
+    $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted. For fewer than some 250 rows one is the better choice:
         hyper-parameters that follow samples of several layers overfit, mostly less so with a

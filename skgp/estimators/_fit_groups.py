@@ -1,0 +1,281 @@
+"""Constructor parameters that say how a model is fitted."""
+
+from dataclasses import replace
+from numbers import Real
+from typing import Final
+
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
+
+# `max_iter` of a family that is trained on all rows at once.
+ITERATIONS: Final = Deviation(
+    annotation="int",
+    default="100",
+    constraint=[at_least(1)],
+    text="""
+    max_iter : int, default=$default
+        Iterations of L-BFGS; fewer if it converges. Each sees all rows, two times or more.
+    """,
+)
+_MAX_ITER: Final = Parameter(
+    "max_iter",
+    'int | Literal["auto"]',
+    '"auto"',
+    [at_least(1), one_of("auto")],
+    """
+    max_iter : int or "auto", default=$default
+        Epochs. "auto": $auto_epochs, but no more than make $most_steps steps (and at least
+        3), and enough for $least_steps steps.
+    """,
+)
+_NORMALIZE_X: Final = Parameter(
+    "normalize_X",
+    "bool",
+    "True",
+    ["boolean"],
+    """
+    normalize_X : bool, default=$default
+        Standardise inputs inside the estimator.
+    """,
+)
+_NORMALIZE_Y: Final = Parameter("normalize_y", "bool", "True", ["boolean"])
+_NOISE_FLOOR: Final = Parameter(
+    "noise_floor",
+    "float",
+    "1e-4",
+    [Interval(Real, 0, 1e30, closed="right")],  # in the range of float32
+    """
+    noise_floor : float, default=$default
+        Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
+        Discrete or leaking targets let a density grow without bound; the floor keeps it finite.
+    """,
+)
+_JITTER: Final = Parameter(
+    "jitter",
+    "float",
+    "1e-4",
+    [Interval(Real, 0, 1, closed="right")],
+    """
+    jitter : float, default=$default
+        Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
+        kernel variance.
+    """,
+)
+
+# Parameters that belong to no group, or that some docstrings have alone. Families document those
+# without text themselves.
+FIT_PARAMETERS: Final[Group] = (
+    _MAX_ITER,
+    Parameter.choice(
+        "optimizer",
+        ("adam", "natgrad"),
+        "adam",
+        """
+        optimizer : {"adam", "natgrad"}, default=$default
+            "natgrad" moves q(u) by natural-gradient steps and everything else by Adam. It needs a
+            full covariance and an objective that is quadratic in u.
+        """,
+    ),
+    _NORMALIZE_X,
+    _NORMALIZE_Y,
+    _NOISE_FLOOR,
+    _JITTER,
+    Parameter("n_posterior_samples", "int", "50", [at_least(1)]),
+    Parameter("thinning", "int", "10", [at_least(1)]),
+    Parameter("n_burn_in", "int", "1000", [at_least(0)]),
+    Parameter("step_size", "float", "0.02", [Interval(Real, 0, 1e6, closed="right")]),
+    Parameter("friction", "float", "0.05", [Interval(Real, 0, 1, closed="right")]),
+    Parameter("max_cholesky_size", "int", "5000", [at_least(0)]),
+)
+
+_MINIBATCH: Final[Group] = (
+    _MAX_ITER,
+    Parameter(
+        "batch_size",
+        "int",
+        "1000",
+        [at_least(1)],
+        """
+        batch_size : int, default=$default
+            Rows per step. A table of no more rows is trained as a whole, without random order.
+        """,
+    ),
+    Parameter(
+        "learning_rate_init",
+        "float",
+        "0.03",
+        [Interval(Real, 0, None, closed="neither")],
+        """
+        learning_rate_init : float, default=$default
+            Peak of the one-cycle schedule of Adam.
+        """,
+    ),
+)
+_STOPPING: Final[Group] = (
+    Parameter(
+        "early_stopping",
+        "bool",
+        "False",
+        ["boolean"],
+        """
+        early_stopping : bool, default=$default
+            Stop when the validation score no longer improves, and keep the best parameters. The
+            rows are those of `X_val`, else a share `validation_fraction` of the training rows.
+        """,
+    ),
+    Parameter(
+        "validation_fraction",
+        "float",
+        "0.1",
+        [Interval(Real, 0, 1, closed="neither")],
+        """
+        validation_fraction : float, default=$default
+            Share of the rows held out if `early_stopping` and no `X_val` is given.
+        """,
+    ),
+    Parameter(
+        "n_iter_no_change",
+        "int",
+        "10",
+        [at_least(1)],
+        """
+        n_iter_no_change : int, default=$default
+            Epochs without improvement after which training stops.
+        """,
+    ),
+    Parameter(
+        "tol",
+        "float",
+        "1e-4",
+        [Interval(Real, 0, None, closed="left")],
+        """
+        tol : float, default=$default
+            Improvement that counts, in nats per row.
+        """,
+    ),
+)
+_RESTARTS: Final[Group] = (
+    Parameter(
+        "n_restarts",
+        "int",
+        "1",
+        [at_least(1)],
+        """
+        n_restarts : int, default=$default
+            Starts from other network weights and other lengthscales (of a named kernel), with the
+            same inducing inputs; the one with the lowest training loss after a twentieth of the
+            epochs, or five iterations of L-BFGS, is trained to the end.
+        """,
+    ),
+)
+_SCALES: Final[Group] = (
+    replace(
+        _NORMALIZE_X,
+        text="""
+        normalize_X, normalize_y : bool, default=$default
+            Standardise inputs and targets inside the estimator. Results come back in the units
+            of y.
+        """,
+    ),
+    _NORMALIZE_Y,
+    _NOISE_FLOOR,
+)
+_TABLE: Final[Group] = (
+    replace(
+        _NORMALIZE_X,
+        text="""
+        normalize_X : bool, default=$default
+            Standardise the columns inside the estimator, by their observed entries. Results come
+            back in the units of X.
+        """,
+    ),
+    replace(
+        _NOISE_FLOOR,
+        text="""
+        noise_floor : float, default=$default
+            Lower bound of the noise variance, in units of the variance of a column if
+            `normalize_X`.
+        """,
+    ),
+)
+_EXECUTION: Final[Group] = (
+    Parameter(
+        "memory",
+        "Any",
+        "None",
+        [None, str, HasMethods(["cache"])],
+        """
+        memory : None, str or joblib.Memory, default=$default
+            Where scales, and inducing inputs of k-means, are kept, so that fits on the same rows
+            with an integer `random_state` share them. Each version of skgp and scikit-learn keeps
+            its own; without a usable folder the fit warns and computes them. Whoever can write to
+            the folder can run code in the process that fits, for objects on disk are pickles.
+        """,
+    ),
+    Parameter.choice(
+        "dtype",
+        ("auto", "float32", "float64"),
+        "auto",
+        """
+        dtype : {"auto", "float32", "float64"}, default=$default
+            Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and
+            predictions are always in float64.
+        """,
+    ),
+    Parameter(
+        "device",
+        "str",
+        '"cpu"',
+        [str],
+        """
+        device : str, default=$default
+            Torch device of training and prediction.
+        """,
+    ),
+    Parameter(
+        "verbose",
+        "int",
+        "0",
+        ["verbose"],
+        """
+        verbose : int, default=$default
+            If positive, write a line per epoch.
+        """,
+    ),
+    Parameter(
+        "random_state",
+        "Any",
+        "None",
+        ["random_state"],
+        """
+        random_state : int, RandomState or None
+            Seed of the inducing inputs, of a network's weights and masks, and of the order of rows.
+        """,
+    ),
+)
+_RUNNING: Final[Group] = (
+    Parameter(
+        "warm_start",
+        "bool",
+        "False",
+        ["boolean"],
+        """
+        warm_start : bool, default=$default
+            Whether `fit` goes on from the last fit's parameters and scales.
+        """,
+    ),
+    *_EXECUTION,
+)
+
+FIT_GROUPS: Final[dict[str, Group]] = {
+    "minibatch": _MINIBATCH,
+    "stopping": _STOPPING,
+    "restarts": _RESTARTS,
+    "scales": _SCALES,
+    "scaling": (*_SCALES, _JITTER),
+    "class_scaling": (_NORMALIZE_X, _JITTER),
+    "table": _TABLE,
+    "execution": _EXECUTION,
+    "running": _RUNNING,
+}
