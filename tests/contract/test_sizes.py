@@ -56,6 +56,17 @@ def test_every_size_is_tried() -> None:
     assert set(SIZES) == {name for case in CASES for name in case.known(SIZES)}
 
 
+@pytest.fixture
+def failing(case: Case, error: Exception, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An estimator whose model cannot be built."""
+
+    def fail(spec: Any, setup: Setup) -> Any:
+        raise error
+
+    monkeypatch.setattr("skgp.recipes.assemble.build_stack", fail)
+    return case.make()
+
+
 @pytest.mark.only(CASES[-1:])
 @pytest.mark.parametrize(
     "error",
@@ -71,15 +82,10 @@ def test_every_size_is_tried() -> None:
     ids=["cpu", "gpu", "overflow", "python", "numpy"],
 )
 def test_failed_allocations_name_what_may_be_lowered(
-    case: Case, data: Data, error: Exception, monkeypatch: pytest.MonkeyPatch
+    case: Case, data: Data, error: Exception, failing: Any
 ) -> None:
-    def fail(setup: Setup) -> Any:
-        raise error
-
-    model = case.make()
-    monkeypatch.setattr(model, "_build", fail)
     message = r"more memory than there is: lower some of .*n_inducing=15"
-    for fit in (model.fit, model.partial_fit):
+    for fit in (failing.fit, failing.partial_fit):
         with pytest.raises(MemoryError, match=message) as caught:
             fit(data.X, target(case, data))
         assert caught.value.__cause__ is error
@@ -88,13 +94,8 @@ def test_failed_allocations_name_what_may_be_lowered(
 @pytest.mark.only(CASES[-1:])
 @pytest.mark.parametrize("error", [RuntimeError("another one"), MemoryError("with its remedy")])
 def test_other_errors_stay_as_they_are(
-    case: Case, data: Data, error: Exception, monkeypatch: pytest.MonkeyPatch
+    case: Case, data: Data, error: Exception, failing: Any
 ) -> None:
-    def fail(setup: Setup) -> Any:
-        raise error
-
-    model = case.make()
-    monkeypatch.setattr(model, "_build", fail)
     with pytest.raises(type(error)) as caught:
-        model.fit(data.X, target(case, data))
+        failing.fit(data.X, target(case, data))
     assert caught.value is error

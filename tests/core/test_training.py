@@ -318,8 +318,8 @@ def test_the_check_of_the_last_step_leaves_no_trace() -> None:
 
 
 def scores(module: Line) -> float:
-    """Higher up to w = 1.5, lower from there on."""
-    return -abs(module.w[0].item() - 1.5)
+    """Higher up to w = 0.4, lower from there on."""
+    return -abs(module.w[0].item() - 0.4)
 
 
 @pytest.mark.parametrize("ends", [1, 3, 4])
@@ -333,22 +333,27 @@ def test_a_run_goes_on_from_a_state_to_the_last_bit(ends: int) -> None:
         settings = plan(max_iter=9, n_iter_no_change=3, tol=0.0)
         return Run(task, Rows(8), settings, generator(3), scores), module
 
+    def epochs(run: Run[Line], n: int) -> list[tuple[bool, int]]:
+        """Whether the run is done after each epoch, and since when nothing is better."""
+        progress = []
+        for _ in range(n):
+            run.epoch()
+            progress.append((run.is_done, run.state()["stale"]))
+        return progress
+
     whole, expected = started()
-    for _ in range(9):
-        whole.epoch()
+    progress = epochs(whole, 9)
+    assert {stale for _, stale in progress} > {0, 1, 2}
     first, _ = started()
-    for _ in range(ends):
-        first.epoch()
+    assert epochs(first, ends) == progress[:ends]
     state = pickle.loads(pickle.dumps(first.state()))
     second, module = started()
     second.loss = squared_error(module)  # the failure is over
     if ends == 1:
         second.loss = Sick(module, {2}, nan_loss)
     second.load_state(state)
-    for _ in range(9 - ends):
-        second.epoch()
+    assert epochs(second, 9 - ends) == progress[ends:]
     assert second.history == whole.history
-    assert second.is_done == whole.is_done
     assert [run.finish()[0].w.tolist() for run in (second, whole)] == [expected.w.tolist()] * 2
 
 
