@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from skgp.core.data import Targets
-from skgp.core.nodes import Sampled, UnitNodes
-from skgp.core.objectives import PREDICTIVE
+from skgp.core.nodes.rules import Sampled, UnitNodes
+from skgp.core.objectives.objective import PREDICTIVE
 
 _CHUNK = 500
 

@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402  (after the thread setting)
 import pytest  # noqa: E402  (as above)
 import torch  # noqa: E402  (as above)
 
-from skgp.core.training import Run  # noqa: E402  (imports torch)
+from skgp.core.training.run import Run  # noqa: E402  (imports torch)
 
 if IS_XDIST_WORKER:
     torch.set_num_threads(1)

@@ -4,64 +4,18 @@
 # package; two entries of one row never import each other.
 LEVELS = (
     ("skgp.exceptions", "skgp._version"),
-    (
-        "skgp.core.linalg",
-        "skgp.core.allocator",
-        "skgp.core.bivariate",
-        "skgp.core.conjugate_gradients",
-        "skgp.core.data",
-        "skgp.core.gradients",
-        "skgp.core.memory",
-        "skgp.core.normal_rule",
-        "skgp.core.processes",
-        "skgp.core.rows",
-        "skgp.core.subsample",
-    ),
-    (
-        "skgp.core.activations",
-        "skgp.core.kernels",
-        "skgp.core.inducing",
-        "skgp.core.local",
-        "skgp.core.nodes",
-        "skgp.core.projection",
-        "skgp.core.variational",
-        "skgp.distributions",
-    ),
-    (
-        "skgp.core.layers",
-        "skgp.core.features",
-        "skgp.core.optimizers",
-        "skgp.core.quadrature",
-        "skgp.core.chain",
-    ),
-    (
-        "skgp.core.likelihoods",
-        "skgp.core.mixing",
-        "skgp.core.stack",
-        "skgp.core.units",
-        "skgp.core.initialisation",
-        "skgp.core.exact",
-        "skgp.core.fitc",
-        "skgp.core.projected",
-        "skgp.core.sghmc",
-        "skgp.core.training",
-    ),
-    (
-        "skgp.core.class_likelihood",
-        "skgp.core.latent_stack",
-        "skgp.core.objectives",
-        "skgp.core.readout",
-    ),
-    (
-        "skgp.core.bernoulli",
-        "skgp.core.robust_max",
-        "skgp.core.softmax",
-        "skgp.core.dropout",
-        "skgp.core.cvae",
-        "skgp.core.readout_stack",
-        "skgp.core.importance",
-        "skgp.core.latent_inputs",
-    ),
+    ("skgp.core.data", "skgp.core.subsample", "skgp.distributions"),
+    ("skgp.core.numerics",),
+    ("skgp.core.kernels",),
+    ("skgp.core.layers",),
+    ("skgp.core.nodes",),
+    ("skgp.core.networks",),
+    ("skgp.core.stacks",),
+    ("skgp.core.likelihoods",),
+    ("skgp.core.objectives",),
+    ("skgp.core.marginal",),
+    ("skgp.core.training",),
+    ("skgp.core.baselines",),
     (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
@@ -123,10 +77,10 @@ PUBLIC_FAMILIES = ("skgp.estimators.baselines",)
 # package: the only modules that may import it
 OWNERS = {
     "gpytorch": ("skgp.core.kernels",),
-    "linear_operator": ("skgp.core.conjugate_gradients",),
+    "linear_operator": ("skgp.core.numerics.conjugate_gradients",),
 }
 # part of skgp: packages it never imports, with the exceptions
-FORBIDDEN = {"skgp.core": {"sklearn": ("skgp.core.inducing",)}}
+FORBIDDEN = {"skgp.core": {"sklearn": ("skgp.core.kernels.inducing",)}}
 # part of skgp: packages it imports inside functions only
 LAZY = {
     "skgp": ("matplotlib",),
@@ -146,4 +100,4 @@ GLOBAL_SETTERS = {
     "torch.set_num_threads",
 }
 # (module, setter): in a forked process one thread is all that works.
-ALLOWED_SETTERS = {("skgp.core.processes", "torch.set_num_threads")}
+ALLOWED_SETTERS = {("skgp.core.numerics.processes", "torch.set_num_threads")}

@@ -36,7 +36,9 @@ def public_estimators() -> set[str]:
 
 
 def core_modules() -> set[str]:
-    return {path.stem for path in CORE.glob("*.py")} - {"__init__"}
+    """As `room/file`, or the file alone that stands in no room."""
+    paths = (path.relative_to(CORE).with_suffix("") for path in CORE.rglob("*.py"))
+    return {path.as_posix() for path in paths if path.name != "__init__"}
 
 
 def rows_below(page: str, header: str) -> list[list[str]]:
@@ -86,13 +88,17 @@ def levels(page: str, expected: tuple[tuple[str, ...], ...]) -> Iterator[str]:
             yield f"level {number} names a module twice"
 
 
-def subjects(page: str, modules: set[str]) -> Iterator[str]:
-    """Each module of core has one subject."""
-    rows = rows_below(page, "| subject | modules of `skgp/core` |")
-    named = [code for _, cell in rows for code in code_in(cell)]
-    yield from differences(named, modules, "the table of subjects")
+def rooms(page: str, modules: set[str]) -> Iterator[str]:
+    """Each module of core stands in the row of its room."""
+    rows = rows_below(page, "| room | holds | modules |")
+    named = [
+        f"{code_in(room)[0]}/{code}".removeprefix("core/").removeprefix("core.")
+        for room, _, cell in rows
+        for code in code_in(cell)
+    ]
+    yield from differences(named, modules, "the table of rooms")
     for name in sorted({name for name in named if named.count(name) > 1}):
-        yield f"the table of subjects names {name} twice"
+        yield f"the table of rooms names {name} twice"
 
 
 def files(page: str, modules: set[str]) -> Iterator[str]:
@@ -127,14 +133,14 @@ def decision_pages() -> dict[str, str]:
 CHECKS: list[tuple[Callable[[str, Any], Iterator[str]], Path, Callable[[], Any]]] = [
     (estimators, PAGE, public_estimators),
     (levels, PAGE, lambda: assigned(ROOT / "tests" / "levels.py", "LEVELS")),
-    (subjects, PAGE, core_modules),
+    (rooms, PAGE, core_modules),
     (files, README, core_modules),
     (decisions, DECISIONS / "index.md", decision_pages),
 ]
 
 ESTIMATORS = "| estimator | structure | nodes | objective |\n|---|---|---|---|\n"
 LEVELS = "| level | modules |\n|---|---|\n"
-SUBJECTS = "| subject | modules of `skgp/core` |\n|---|---|\n"
+ROOMS = "| room | holds | modules |\n|---|---|---|\n"
 FILES = "| file | contents |\n|---|---|\n"
 TWO_LEVELS = (("skgp.exceptions", "skgp.core.linalg"), ("skgp.estimators._",))
 TOCTREE = "```{toctree}\n01-a\n```\n"
@@ -151,7 +157,7 @@ SOUND: list[tuple[Callable[[str, Any], Iterator[str]], str, Any]] = [
         LEVELS + "| 0 | `exceptions`, `core.linalg` |\n| 1 | `estimators._*`: private |\n",
         TWO_LEVELS,
     ),
-    (subjects, SUBJECTS + "| numerics | `linalg`; `rows` |\n", {"linalg", "rows"}),
+    (rooms, ROOMS + "| `core` | x | `data` |\n| `core.a` | x | `b` |\n", {"data", "a/b"}),
     (files, FILES + "| **x** | |\n| `linalg.py` | \\|A\\| |\n", {"linalg"}),
     (decisions, "1. [A `x`](01-a.md)\n\n" + TOCTREE, {"01-a": "# A `x`\n"}),
 ]
@@ -181,9 +187,9 @@ BROKEN: list[tuple[Callable[[str, Any], Iterator[str]], str, Any, str]] = [
         TWO_LEVELS,
         "twice",
     ),
-    (subjects, SUBJECTS + "| numerics | `linalg` |\n", {"linalg", "rows"}, "lacks rows"),
-    (subjects, SUBJECTS + "| numerics | `linalg`, `old` |\n", {"linalg"}, "names old"),
-    (subjects, SUBJECTS + "| numerics | `linalg` |\n| x | `linalg` |\n", {"linalg"}, "twice"),
+    (rooms, ROOMS + "| `core.a` | x | `b` |\n", {"a/b", "a/c"}, "lacks a/c"),
+    (rooms, ROOMS + "| `core.a` | x | `b`, `old` |\n", {"a/b"}, "names a/old"),
+    (rooms, ROOMS + "| `core.a` | x | `b` |\n| `core.a` | y | `b` |\n", {"a/b"}, "twice"),
     (files, FILES + "| `linalg.py` | factors |\n", {"linalg", "rows"}, "lacks rows.py"),
     (files, FILES + "| `linalg.py` | x |\n| `old.py` | y |\n", {"linalg"}, "names old.py"),
     (files, FILES + "| `linalg.py` | |\n", {"linalg"}, "says nothing"),

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from skgp.core.layers import SparseGP, SparseLayer
-from skgp.core.quadrature import Quadrature
+from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.nodes.sigma_points import Quadrature
 from skgp.fitting.model import Model
 from skgp.fitting.table import Array
 

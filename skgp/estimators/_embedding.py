@@ -12,11 +12,11 @@ from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
 from skgp.core.data import Targets as ScaledTargets
-from skgp.core.gradients import recorded_gradients
-from skgp.core.initialisation import principal_scores
-from skgp.core.latent_inputs import N_COMPARED, Inversion
-from skgp.core.local import Local
-from skgp.core.objectives import ELBO
+from skgp.core.marginal.starts import principal_scores
+from skgp.core.numerics.gradients import recorded_gradients
+from skgp.core.objectives.objective import ELBO
+from skgp.core.stacks.row_posterior import Local
+from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator

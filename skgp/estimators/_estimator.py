@@ -16,9 +16,9 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp.core.gradients import recorded_gradients
-from skgp.core.processes import guard_against_fork
-from skgp.core.training import History
+from skgp.core.numerics.gradients import recorded_gradients
+from skgp.core.numerics.processes import guard_against_fork
+from skgp.core.training.plan import History
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked

@@ -6,9 +6,10 @@ from typing import Final
 
 from sklearn.utils._param_validation import Interval
 
-from skgp.core.activations import ACTIVATIONS
-from skgp.core.kernels import PROFILES, GPyTorchBase
-from skgp.core.quadrature import GRIDS
+from skgp.core.kernels.kernel import GPyTorchBase
+from skgp.core.kernels.stationary import PROFILES
+from skgp.core.networks.activations import ACTIVATIONS
+from skgp.core.nodes.sigma_points import GRIDS
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
 from skgp.recipes.hidden import TOPOLOGIES
 

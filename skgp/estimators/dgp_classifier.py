@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import LayerKernels
-from skgp.core.objectives import ELBO, PREDICTIVE
+from skgp.core.kernels.kernel import LayerKernels
+from skgp.core.networks.features import FeatureExtractor
+from skgp.core.objectives.objective import ELBO, PREDICTIVE
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters

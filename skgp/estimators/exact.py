@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters

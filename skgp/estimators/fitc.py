@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor

@@ -5,10 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import LayerKernels, layer_kernels
-from skgp.core.objectives import ELBO
-from skgp.core.variational import Covariance
+from skgp.core.kernels.choice import layer_kernels
+from skgp.core.kernels.kernel import LayerKernels
+from skgp.core.layers.posteriors import Covariance
+from skgp.core.networks.features import FeatureExtractor
+from skgp.core.objectives.objective import ELBO
 from skgp.distributions import NormalMixture, kernel_density
 from skgp.estimators._entries import Deviation, one_of
 from skgp.estimators._model_groups import LAYER_KERNELS, PENALTY

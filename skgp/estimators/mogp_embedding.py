@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels.kernel import KernelLike
 from skgp.estimators._embedding import Embedding
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters

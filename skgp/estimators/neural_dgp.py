@@ -2,8 +2,8 @@
 
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import LayerKernels
+from skgp.core.kernels.kernel import LayerKernels
+from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters

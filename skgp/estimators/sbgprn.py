@@ -2,8 +2,8 @@
 
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
-from skgp.core.objectives import ELBO, gamma_robust
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.networks.features import FeatureExtractor
+from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor

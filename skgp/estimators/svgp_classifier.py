@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import KernelLike
-from skgp.core.objectives import ELBO
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.networks.features import FeatureExtractor
+from skgp.core.objectives.objective import ELBO
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from skgp.core import memory
+from skgp.core.numerics import memory
 
 _GIB: Final = 2.0**30
 # What a fit holds at least for each unit of a parameter, in bytes, be the table and the other

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skgp.core.inducing import kmeans_inducing_points
-from skgp.core.optimizers import Clipped
+from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.subsample import BoolArray, subsample
-from skgp.core.training import Candidate, History, Plan, Run, constant, train
+from skgp.core.training.optimizers import Clipped
+from skgp.core.training.plan import Candidate, History, Plan, constant
+from skgp.core.training.run import Run, train
 from skgp.fitting.cache import Cached
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers

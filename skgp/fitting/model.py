@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.latent_inputs import LatentInputs
-from skgp.core.layers import Latent
-from skgp.core.likelihoods import Predictive
-from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.objectives import PREDICTIVE
-from skgp.core.stack import Stack
+from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.likelihood import Predictive
+from skgp.core.nodes.rules import NodeRule, Trivial
+from skgp.core.objectives.objective import PREDICTIVE
+from skgp.core.stacks.stack import Stack
+from skgp.core.training.inversion import LatentInputs
 from skgp.fitting.table import Scale, Table
 
 Predictor = Callable[[Tensor], Predictive]

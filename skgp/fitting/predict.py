@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from skgp.core.likelihoods import Predictive
-from skgp.core.linalg import covariance_factor
+from skgp.core.likelihoods.likelihood import Predictive
+from skgp.core.numerics.linalg import covariance_factor
 from skgp.distributions import NormalMixture
 from skgp.fitting.chunks import Chunks
 from skgp.fitting.model import Model, Predictor

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, Protocol
 from torch import Tensor
 
 from skgp.core.data import Batch
-from skgp.core.optimizers import Optimizer
-from skgp.core.training import Plan, count_batches, one_cycle
+from skgp.core.training.optimizers import Optimizer
+from skgp.core.training.plan import Plan, count_batches, one_cycle
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table

@@ -8,7 +8,7 @@ import joblib
 import torch
 from torch import Tensor
 
-from skgp.core.inducing import Array
+from skgp.core.kernels.inducing import Array
 from skgp.core.subsample import BoolArray, Keys, subsample
 
 _HYPER_ROWS = 3000  # rows from which hyper-parameters are estimated

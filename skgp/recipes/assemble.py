@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from skgp.core.kernels import KernelLike, layer_kernels
-from skgp.core.objectives import Objective
-from skgp.core.optimizers import Optimizer
-from skgp.core.variational import Covariance
+from skgp.core.kernels.choice import layer_kernels
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.layers.posteriors import Covariance
+from skgp.core.objectives.objective import Objective
+from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import (

@@ -10,13 +10,14 @@ from typing import Final, cast
 import torch
 from torch import Tensor, nn
 
-from skgp.core.chain import Chain
-from skgp.core.layers import Factors, Latent, SparseGP
-from skgp.core.nodes import NodeRule
-from skgp.core.optimizers import Adam, Optimizer
-from skgp.core.sghmc import SGHMC
-from skgp.core.stack import GPStack
-from skgp.core.training import Plan, one_cycle
+from skgp.core.layers.layer import Latent
+from skgp.core.layers.sparse import Factors, SparseGP
+from skgp.core.nodes.rules import NodeRule
+from skgp.core.stacks.stack import GPStack
+from skgp.core.training.markov_chain import Chain
+from skgp.core.training.optimizers import Adam, Optimizer
+from skgp.core.training.plan import Plan, one_cycle
+from skgp.core.training.sghmc import SGHMC
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 

@@ -9,21 +9,22 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor, nn
 
-from skgp.core.conjugate_gradients import ConjugateGradients
 from skgp.core.data import Batch
-from skgp.core.exact import ExactGP, exact_log_marginal
-from skgp.core.features import half_squared_norm
-from skgp.core.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
-from skgp.core.initialisation import start_hyperparameters
-from skgp.core.kernels import KernelLike, make_kernel
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.memory import check_memory
-from skgp.core.optimizers import LBFGS, Optimizer
-from skgp.core.rows import ObservedRows
-from skgp.core.stack import GPStack
-from skgp.core.training import Plan, constant
-from skgp.core.variational import FullPosterior
+from skgp.core.kernels.choice import make_kernel
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.layers.posteriors import FullPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.marginal.exact import ExactGP, exact_log_marginal
+from skgp.core.marginal.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.marginal.starts import start_hyperparameters
+from skgp.core.networks.features import half_squared_norm
+from skgp.core.numerics.conjugate_gradients import ConjugateGradients
+from skgp.core.numerics.memory import check_memory
+from skgp.core.stacks.stack import GPStack
+from skgp.core.training.optimizers import LBFGS, Optimizer
+from skgp.core.training.plan import Plan, constant
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import Recipe, Stopping, always_float64

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skgp.core.initialisation import start_slope
-from skgp.core.kernels import KernelLike
-from skgp.core.layers import Layer
-from skgp.core.nodes import NodeRule, Sampled
-from skgp.core.quadrature import make_quadrature
-from skgp.core.stack import FEEDFORWARD, Connection, GPStack
+from skgp.core.kernels.kernel import KernelLike
+from skgp.core.layers.layer import Layer
+from skgp.core.marginal.starts import start_slope
+from skgp.core.nodes.rules import NodeRule, Sampled
+from skgp.core.nodes.sigma_points import make_quadrature
+from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import Below, MakeBelow, StackSpec, kernel_of, sparse_layer
 

@@ -7,16 +7,16 @@ import torch
 from torch import Tensor
 
 from skgp.core.data import Batch, Targets
-from skgp.core.features import check_batch, half_squared_norm
-from skgp.core.importance import latent_loss
-from skgp.core.initialisation import principal_directions, start_covariates
-from skgp.core.kernels import Kernel, KernelLike
-from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
-from skgp.core.layers import SparseGP, SparseLayer
-from skgp.core.local import Amortized, Free, LocalPosterior
-from skgp.core.nodes import Sampled
-from skgp.core.projected import ProjectedGP
-from skgp.core.variational import Covariance, make_posterior
+from skgp.core.kernels.kernel import Kernel, KernelLike
+from skgp.core.layers.posteriors import Covariance, make_posterior
+from skgp.core.layers.projected import ProjectedGP
+from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.marginal.starts import principal_directions, start_covariates
+from skgp.core.networks.features import check_batch, half_squared_norm
+from skgp.core.nodes.rules import Sampled
+from skgp.core.objectives.importance import latent_loss
+from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence
+from skgp.core.stacks.row_posterior import Amortized, Free, LocalPosterior
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from skgp.core.data import Batch
-from skgp.core.latent_inputs import LatentInputs
-from skgp.core.objectives import Objective, loss
+from skgp.core.objectives.objective import Objective, loss
+from skgp.core.training.inversion import LatentInputs
 from skgp.fitting.model import Model
 from skgp.fitting.table import Table
 from skgp.recipes.losses import DivergenceWeight

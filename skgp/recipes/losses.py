@@ -6,8 +6,8 @@ from typing import Final
 from torch import Tensor
 
 from skgp.core.data import Batch
-from skgp.core.features import check_batch, half_squared_norm
-from skgp.core.objectives import Objective, loss
+from skgp.core.networks.features import check_batch, half_squared_norm
+from skgp.core.objectives.objective import Objective, loss
 from skgp.fitting.model import Model
 
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from skgp.core.cvae import ConditionalVAE, cvae_loss
+from skgp.core.baselines.cvae import ConditionalVAE, cvae_loss
+from skgp.core.baselines.dropout import DropoutNetwork, dropout_loss
 from skgp.core.data import Batch
-from skgp.core.dropout import DropoutNetwork, dropout_loss
-from skgp.core.layers import Latent, certain
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import NodeRule, Sampled
+from skgp.core.layers.layer import Latent, certain
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model, Source
 from skgp.fitting.parameters import pick

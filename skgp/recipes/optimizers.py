@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from skgp.core.likelihoods import Gaussian
-from skgp.core.objectives import Objective
-from skgp.core.optimizers import Adam, NaturalGradient, Optimizer
-from skgp.core.variational import Covariance, NaturalPosterior
+from skgp.core.layers.posteriors import Covariance, NaturalPosterior
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.objectives.objective import Objective
+from skgp.core.training.optimizers import Adam, NaturalGradient, Optimizer
 from skgp.fitting.model import Model
 from skgp.recipes.losses import DivergenceWeight
 

@@ -7,13 +7,13 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from skgp.core.bernoulli import Logit, Probit
-from skgp.core.class_likelihood import ClassLikelihood
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import NodeRule
-from skgp.core.robust_max import RobustMax
-from skgp.core.softmax import Softmax
-from skgp.core.stack import Stack
+from skgp.core.likelihoods.bernoulli import Logit, Probit
+from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.likelihoods.robust_max import RobustMax
+from skgp.core.likelihoods.softmax import Softmax
+from skgp.core.nodes.rules import NodeRule
+from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import Outputs, StackSpec

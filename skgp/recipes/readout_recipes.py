@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from skgp.core.objectives import ELBO
+from skgp.core.objectives.objective import ELBO
 from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import (
     NEVER,

@@ -8,17 +8,18 @@ from typing import Final, cast
 import torch
 from torch import Tensor
 
-from skgp.core.activations import ACTIVATIONS
-from skgp.core.layers import Layer, SparseGP, certain
-from skgp.core.likelihoods import Gaussian
-from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
-from skgp.core.nodes import NodeRule, Sampled, UnitNodes
-from skgp.core.readout import Readout
-from skgp.core.readout_stack import ReadoutStack
-from skgp.core.stack import GPStack, Stack
-from skgp.core.training import count_batches
-from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
-from skgp.core.variational import make_posterior
+from skgp.core.layers.layer import Layer, certain
+from skgp.core.layers.posteriors import make_posterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.networks.activations import ACTIVATIONS
+from skgp.core.nodes.rules import NodeRule, Sampled, UnitNodes
+from skgp.core.stacks.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
+from skgp.core.stacks.readout import Readout
+from skgp.core.stacks.readout_stack import ReadoutStack
+from skgp.core.stacks.stack import GPStack, Stack
+from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
+from skgp.core.training.plan import count_batches
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.outputs import number_of_latents, principal_mixing

@@ -7,13 +7,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skgp.core.features import FeatureExtractor, make_features, start_features
-from skgp.core.initialisation import start_hyperparameters, start_posterior
-from skgp.core.kernels import Kernel, KernelLike, make_kernel
-from skgp.core.layers import Layer, SparseGP, SparseLayer
-from skgp.core.nodes import NodeRule, Trivial
-from skgp.core.stack import GPStack, Stack
-from skgp.core.variational import Covariance, make_posterior
+from skgp.core.kernels.choice import make_kernel
+from skgp.core.kernels.kernel import Kernel, KernelLike
+from skgp.core.layers.layer import Layer
+from skgp.core.layers.posteriors import Covariance, make_posterior
+from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.marginal.starts import start_hyperparameters, start_posterior
+from skgp.core.networks.features import FeatureExtractor, make_features, start_features
+from skgp.core.nodes.rules import NodeRule, Trivial
+from skgp.core.stacks.stack import GPStack, Stack
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup

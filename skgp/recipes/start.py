@@ -5,7 +5,7 @@ from typing import Final
 
 import torch
 
-from skgp.core.kernels import Kernel
+from skgp.core.kernels.kernel import Kernel
 
 INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
 INITIAL_VAR: Final = 0.1  # of q(v)

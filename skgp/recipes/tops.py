@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
-from skgp.core.kernels import Kernel
-from skgp.core.layers import DecoupledGP, OrthogonalGP, SparseLayer
-from skgp.core.variational import DeltaPosterior, DiagonalPosterior, make_posterior
+from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, make_posterior
+from skgp.core.layers.sparse import SparseLayer
+from skgp.core.layers.two_bases import DecoupledGP, OrthogonalGP
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import StackSpec, sparse_top
 from skgp.recipes.start import INITIAL_VAR, each_gp

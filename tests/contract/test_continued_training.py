@@ -18,8 +18,8 @@ from contract_cases import (
     for_variational,
 )
 
-from skgp.core.optimizers import NaturalGradient
-from skgp.core.training import Run
+from skgp.core.training.optimizers import NaturalGradient
+from skgp.core.training.run import Run
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 

@@ -16,7 +16,7 @@ from contract_cases import (
     make_data,
 )
 
-from skgp.core.training import Run
+from skgp.core.training.run import Run
 
 CASES = ONE_PER_CLASS + CLASSIFIERS + EMBEDDINGS
 QUICK = REPRESENTATIVES + CLASSIFIERS[:1] + EMBEDDINGS[:1]

@@ -8,8 +8,8 @@ from contract_cases import Data
 from sklearn.base import clone
 
 from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
-from skgp.core.training import Run
-from skgp.core.variational import NaturalPosterior
+from skgp.core.layers.posteriors import NaturalPosterior
+from skgp.core.training.run import Run
 
 SMALL = {"n_inducing": 10, "max_iter": 3, "random_state": 0}
 NOT_QUADRATIC = r"natgrad.* quadratic in u.*use optimizer='adam'"

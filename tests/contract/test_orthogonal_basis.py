@@ -5,7 +5,8 @@ from contract_cases import Data
 from sklearn.cluster import MiniBatchKMeans
 
 from skgp import SVGPRegressor
-from skgp.core.layers import OrthogonalGP, SparseGP
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import OrthogonalGP
 
 
 def test_zero_is_the_plain_model_bit_for_bit(data: Data) -> None:

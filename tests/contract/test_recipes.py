@@ -13,8 +13,9 @@ import torch
 from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
 from sklearn.utils import check_random_state
 
-from skgp.core import linalg
-from skgp.core.training import Candidate, Run
+from skgp.core.numerics import linalg
+from skgp.core.training.plan import Candidate
+from skgp.core.training.run import Run
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, first_models, make_table, observed, scalar_like
 from skgp.fitting.parameters import pick

@@ -7,7 +7,7 @@ import pytest
 import torch
 from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
 
-from skgp.core import memory
+from skgp.core.numerics import memory
 from skgp.fitting.setup import Setup
 
 CASES = list(

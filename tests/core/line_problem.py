@@ -6,14 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
-from skgp.core.optimizers import Adam
-from skgp.core.training import (
-    Candidate,
-    History,
-    Plan,
-    one_cycle,
-    train,
-)
+from skgp.core.training.optimizers import Adam
+from skgp.core.training.plan import Candidate, History, Plan, one_cycle
+from skgp.core.training.run import train
 
 
 class Rows:

@@ -9,7 +9,7 @@ from oracles import activations as oracle
 from oracles.models import normal, to_array
 from torch import Tensor
 
-from skgp.core.activations import ACTIVATIONS, Activation, Ramp
+from skgp.core.networks.activations import ACTIVATIONS, Activation, Ramp
 
 NAMES = list(ACTIVATIONS)
 MEANS = (-2.3, -0.4, 0.0, 0.9, 3.1)

@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 from torch import Tensor
 
-from skgp.core.bivariate import correlation_integrals
+from skgp.core.numerics.bivariate import correlation_integrals
 
 LIMITS = (-3.0, -0.4, 0.0, 0.03, 1.7)
 

@@ -12,16 +12,16 @@ from oracles.models import normal, to_array
 from scipy.special import expit, log_expit, log_ndtr, ndtr
 from torch import Tensor
 
-from skgp.core import robust_max, softmax
-from skgp.core.bernoulli import Bernoulli, Logit, Probit
-from skgp.core.class_likelihood import ClassLikelihood
 from skgp.core.data import Targets
-from skgp.core.layers import Latent
-from skgp.core.normal_rule import log_ndtr as tensor_log_ndtr
-from skgp.core.normal_rule import normal_rule
-from skgp.core.objectives import ELBO, PREDICTIVE
-from skgp.core.robust_max import RobustMax
-from skgp.core.softmax import Softmax
+from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods import robust_max, softmax
+from skgp.core.likelihoods.bernoulli import Bernoulli, Logit, Probit
+from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.likelihoods.robust_max import RobustMax
+from skgp.core.likelihoods.softmax import Softmax
+from skgp.core.numerics.normal import log_ndtr as tensor_log_ndtr
+from skgp.core.numerics.normal import normal_rule
+from skgp.core.objectives.objective import ELBO, PREDICTIVE
 
 Link = Callable[[float], float]
 LINKS: list[tuple[type[Bernoulli], Link, Link]] = [

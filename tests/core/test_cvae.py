@@ -9,10 +9,10 @@ import torch
 from oracles.models import normal, to_array
 from torch import Tensor, nn
 
-from skgp.core.cvae import ConditionalVAE, cvae_loss
+from skgp.core.baselines.cvae import ConditionalVAE, cvae_loss
 from skgp.core.data import Batch, Targets
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import Nodes, Sampled
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import Nodes, Sampled
 
 D, P, L, SIZES = 3, 2, 2, (5, 4)
 

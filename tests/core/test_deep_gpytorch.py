@@ -21,12 +21,12 @@ from oracles.models import normal, random_likelihood, to_array
 from torch import Tensor
 
 from skgp.core.data import Batch, Targets
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import Nodes, Sampled
-from skgp.core.objectives import ELBO, PREDICTIVE, loss
-from skgp.core.quadrature import Lined
-from skgp.core.stack import GPStack
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import Nodes, Sampled
+from skgp.core.nodes.sigma_points import Lined
+from skgp.core.objectives.objective import ELBO, PREDICTIVE, loss
+from skgp.core.stacks.stack import GPStack
 
 # Ours is relative to the variance, theirs absolute and added to the variance at the data as well.
 JITTER = 1e-12

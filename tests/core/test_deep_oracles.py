@@ -18,11 +18,11 @@ from oracles.objectives import average, terms
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import Nodes, Sampled
-from skgp.core.objectives import ELBO, PREDICTIVE, VFITC, Objective, gamma_robust, loss
-from skgp.core.quadrature import Lined, Quadrature, make_quadrature
-from skgp.core.stack import FEEDFORWARD, GPStack
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import Nodes, Sampled
+from skgp.core.nodes.sigma_points import Lined, Quadrature, make_quadrature
+from skgp.core.objectives.objective import ELBO, PREDICTIVE, VFITC, Objective, gamma_robust, loss
+from skgp.core.stacks.stack import FEEDFORWARD, GPStack
 from skgp.fitting.model import Layers, Model
 from skgp.recipes.hidden import TOPOLOGIES
 

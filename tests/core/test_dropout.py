@@ -11,10 +11,10 @@ import torch
 from oracles.models import normal, to_array
 from torch import Tensor, nn
 
+from skgp.core.baselines.dropout import DropoutNetwork, dropout_loss
 from skgp.core.data import Batch, Targets
-from skgp.core.dropout import DropoutNetwork, dropout_loss
-from skgp.core.layers import certain
-from skgp.core.likelihoods import Gaussian
+from skgp.core.layers.layer import certain
+from skgp.core.likelihoods.gaussian import Gaussian
 
 D, P, SIZES = 3, 2, (5, 4)
 

@@ -15,13 +15,13 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from torch.autograd import gradcheck
 
-from skgp.core import exact
-from skgp.core.conjugate_gradients import ConjugateGradients
-from skgp.core.exact import ExactGP
-from skgp.core.kernels import GPyTorchKernel
-from skgp.core.nodes import trivial
-from skgp.core.rows import ObservedRows
-from skgp.core.stack import GPStack
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.marginal import exact
+from skgp.core.marginal.exact import ExactGP
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.nodes.rules import trivial
+from skgp.core.numerics.conjugate_gradients import ConjugateGradients
+from skgp.core.stacks.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 
 CHOLESKY = ConjugateGradients(seed=0)

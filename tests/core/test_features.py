@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from skgp.core.features import (
+from skgp.core.networks.features import (
     DKL_SIZES,
     check_batch,
     dense_network,

@@ -12,11 +12,12 @@ from oracles.models import normal, random_kernel, to_array
 from torch.autograd import gradcheck
 from torch.autograd.graph import saved_tensors_hooks
 
-from skgp.core import fitc
-from skgp.core.kernels import GPyTorchKernel, Kernel
-from skgp.core.layers import SparseGP
-from skgp.core.rows import ObservedRows
-from skgp.core.variational import FullPosterior
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.posteriors import FullPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.marginal import fitc
+from skgp.core.marginal.observed_rows import ObservedRows
 
 JITTER = 1e-6
 N_ROWS, N_GPS, N_INDUCING = 14, 2, 5

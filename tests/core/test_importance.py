@@ -15,13 +15,13 @@ from scipy.special import logsumexp
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
-from skgp.core.importance import latent_loss
-from skgp.core.latent_stack import LatentStack
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.local import Amortized, Free
-from skgp.core.projected import ProjectedGP
-from skgp.core.variational import FullPosterior
+from skgp.core.layers.posteriors import FullPosterior
+from skgp.core.layers.projected import ProjectedGP
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.objectives.importance import latent_loss
+from skgp.core.stacks.latent_stack import LatentStack
+from skgp.core.stacks.row_posterior import Amortized, Free
 
 Array = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial import Delaunay
 
-from skgp.core.inducing import kmeans_inducing_points
+from skgp.core.kernels.inducing import kmeans_inducing_points
 
 
 def quantisation_error(X: np.ndarray, centres: np.ndarray) -> float:

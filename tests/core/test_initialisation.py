@@ -8,20 +8,21 @@ import torch
 from scipy.stats import multivariate_normal
 
 from skgp.core.data import Batch, Targets
-from skgp.core.initialisation import (
+from skgp.core.kernels.stationary import Stationary
+from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, FullPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import DecoupledGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.marginal.starts import (
     collapsed_bound,
     start_covariates,
     start_hyperparameters,
     start_posterior,
     start_slope,
 )
-from skgp.core.kernels import Stationary
-from skgp.core.layers import DecoupledGP, SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, loss
-from skgp.core.stack import GPStack
-from skgp.core.variational import DeltaPosterior, DiagonalPosterior, FullPosterior
+from skgp.core.nodes.rules import trivial
+from skgp.core.objectives.objective import ELBO, loss
+from skgp.core.stacks.stack import GPStack
 
 JITTER = 1e-8
 

@@ -13,7 +13,9 @@ from oracles.models import normal, random_kernel, to_array
 from scipy import stats
 from torch import Tensor
 
-from skgp.core.kernels import PROFILES, GPyTorchKernel, Stationary, make_kernel
+from skgp.core.kernels.choice import make_kernel
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.kernels.stationary import PROFILES, Stationary
 
 SMOOTH = ("rbf", "matern32", "matern52")
 

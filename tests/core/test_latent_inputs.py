@@ -13,16 +13,16 @@ from oracles.sparse import layer_moments
 from scipy.optimize import minimize
 
 from skgp.core.data import Batch, Targets
-from skgp.core.latent_inputs import Inversion, LatentInputs
-from skgp.core.likelihoods import Gaussian
-from skgp.core.local import Local
-from skgp.core.mixing import NormalMixing
-from skgp.core.nodes import Sampled, UnitNodes
-from skgp.core.objectives import ELBO, loss
-from skgp.core.readout import Readout
-from skgp.core.readout_stack import ReadoutStack
-from skgp.core.stack import GPStack
-from skgp.core.units import IdentityUnits
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import Sampled, UnitNodes
+from skgp.core.objectives.objective import ELBO, loss
+from skgp.core.stacks.mixing import NormalMixing
+from skgp.core.stacks.readout import Readout
+from skgp.core.stacks.readout_stack import ReadoutStack
+from skgp.core.stacks.row_posterior import Local
+from skgp.core.stacks.stack import GPStack
+from skgp.core.stacks.units import IdentityUnits
+from skgp.core.training.inversion import Inversion, LatentInputs
 
 L, P, N = 2, 3, 6
 BETA, N_DATA = 0.7, 40.0

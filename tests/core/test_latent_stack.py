@@ -19,14 +19,14 @@ from oracles.sparse import layer_moments
 from torch import nn
 
 from skgp.core.data import Batch, Targets
-from skgp.core.importance import latent_loss
-from skgp.core.latent_stack import LatentCovariates, LatentStack, evidence
-from skgp.core.layers import SparseGP
-from skgp.core.local import Free
-from skgp.core.nodes import Sampled
-from skgp.core.objectives import ELBO, loss
-from skgp.core.projected import ProjectedGP
-from skgp.core.stack import GPStack
+from skgp.core.layers.projected import ProjectedGP
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.nodes.rules import Sampled
+from skgp.core.objectives.importance import latent_loss
+from skgp.core.objectives.objective import ELBO, loss
+from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence
+from skgp.core.stacks.row_posterior import Free
+from skgp.core.stacks.stack import GPStack
 
 WIDTHS = {"LV-GP": [1], "LV-GP-GP": [1, 2], "GP-LV-GP": [2, 1], "LV-GP-LV-GP": [1, 2, 1]}
 

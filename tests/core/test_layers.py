@@ -27,11 +27,13 @@ from oracles.models import (
 from oracles.sparse import Moments, layer_moments, prior_covariance
 from torch import Tensor
 
-from skgp.core import layers, linalg
-from skgp.core.kernels import GPyTorchKernel
-from skgp.core.layers import DecoupledGP, Latent, Layer, SparseGP
-from skgp.core.projection import project
-from skgp.core.variational import Covariance
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.layers.layer import Latent, Layer
+from skgp.core.layers.posteriors import Covariance
+from skgp.core.layers.projection import project
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import DecoupledGP
+from skgp.core.numerics import linalg
 
 JITTER = 1e-4
 
@@ -415,8 +417,8 @@ def test_moments_and_gradients_do_not_depend_on_chunks_or_blocks(
         return [*latent, *gradients]
 
     expected = results()
-    monkeypatch.setattr(layers, "_BLOCK", 1)
-    monkeypatch.setattr(layers, "_MIN_CHUNK", 4)
+    monkeypatch.setattr(base, "_BLOCK", 1)
+    monkeypatch.setattr(base, "_MIN_CHUNK", 4)
     monkeypatch.setattr(linalg, "_BLOCK", 2)
     for actual, wanted in zip(results(), expected, strict=True):
         torch.testing.assert_close(actual, wanted, rtol=1e-10, atol=1e-12)

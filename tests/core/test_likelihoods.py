@@ -14,8 +14,8 @@ from scipy.stats import multivariate_normal
 from torch import Tensor
 
 from skgp.core.data import Targets
-from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian
+from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.exceptions import NotPositiveDefiniteError
 
 MASK = torch.tensor([[1, 1, 1], [1, 0, 1], [0, 0, 1], [0, 0, 0]], dtype=torch.float64)

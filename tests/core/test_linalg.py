@@ -10,7 +10,8 @@ from oracles.models import normal, random_decoupled, random_layer, random_likeli
 from torch import Tensor
 
 from skgp.core.data import Batch, Targets
-from skgp.core.linalg import (
+from skgp.core.nodes.rules import trivial
+from skgp.core.numerics.linalg import (
     basis_weights,
     cholesky,
     correlated,
@@ -21,9 +22,8 @@ from skgp.core.linalg import (
     lower_product,
     upper_product,
 )
-from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, loss
-from skgp.core.stack import GPStack
+from skgp.core.objectives.objective import ELBO, loss
+from skgp.core.stacks.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 
 

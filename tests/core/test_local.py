@@ -10,7 +10,7 @@ from oracles.models import normal, to_array
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from skgp.core.local import Amortized, Free, Local
+from skgp.core.stacks.row_posterior import Amortized, Free, Local
 
 Array = npt.NDArray[np.float64]
 STANDARD = Normal(torch.zeros((), dtype=torch.float64), 1.0)

@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from skgp.core import memory
-from skgp.core.memory import available_memory, check_memory, memory_needed
+from skgp.core.numerics import memory
+from skgp.core.numerics.memory import available_memory, check_memory, memory_needed
 
 CPU = torch.device("cpu")
 

@@ -10,13 +10,13 @@ from oracles.sparse import DenseGP, moments, optimal_posterior, prior_covariance
 from torch import Tensor
 
 from skgp.core.data import Batch, Targets
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, VFITC, Objective, loss
-from skgp.core.optimizers import Closure, NaturalGradient, Optimizer
-from skgp.core.stack import GPStack
-from skgp.core.variational import FullPosterior, NaturalPosterior
+from skgp.core.layers.posteriors import FullPosterior, NaturalPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import trivial
+from skgp.core.objectives.objective import ELBO, VFITC, Objective, loss
+from skgp.core.stacks.stack import GPStack
+from skgp.core.training.optimizers import Closure, NaturalGradient, Optimizer
 
 Array = np.ndarray
 OBJECTIVES = {"elbo": ELBO, "vfitc": VFITC}

@@ -10,8 +10,8 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from skgp.core.nodes import Nodes, Sampled, Trivial, UnitNodes, trivial
-from skgp.core.objectives import average, log_average_exp
+from skgp.core.nodes.rules import Nodes, Sampled, Trivial, UnitNodes, trivial
+from skgp.core.objectives.objective import average, log_average_exp
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -35,11 +35,14 @@ from oracles.sparse import (
 from scipy import stats
 
 from skgp.core.data import Batch, Targets
-from skgp.core.kernels import GPyTorchKernel
-from skgp.core.layers import DecoupledGP, Latent, SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import Nodes, trivial
-from skgp.core.objectives import (
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.layers.layer import Latent
+from skgp.core.layers.posteriors import Covariance
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import DecoupledGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import Nodes, trivial
+from skgp.core.objectives.objective import (
     ELBO,
     PREDICTIVE,
     VFITC,
@@ -49,8 +52,7 @@ from skgp.core.objectives import (
     log_average_exp,
     loss,
 )
-from skgp.core.stack import GPStack
-from skgp.core.variational import Covariance
+from skgp.core.stacks.stack import GPStack
 
 GAMMA = 1.05
 ROWS: list[tuple[Objective, naive.Term, Callable[[np.ndarray, np.ndarray], float]]] = [

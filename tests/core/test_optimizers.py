@@ -14,8 +14,9 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.optimizers import LBFGS, Adam, Clipped, Optimizer
-from skgp.core.training import Candidate, Run, constant, one_cycle
+from skgp.core.training.optimizers import LBFGS, Adam, Clipped, Optimizer
+from skgp.core.training.plan import Candidate, constant, one_cycle
+from skgp.core.training.run import Run
 
 
 def lbfgs(module: nn.Module, loss: Any) -> Candidate:

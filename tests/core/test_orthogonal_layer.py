@@ -17,9 +17,10 @@ from oracles.sparse import DenseGP, optimal_posterior
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from skgp.core.initialisation import start_posterior
-from skgp.core.layers import OrthogonalGP, SparseGP
-from skgp.core.variational import Covariance, DeltaPosterior, FullPosterior
+from skgp.core.layers.posteriors import Covariance, DeltaPosterior, FullPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import OrthogonalGP
+from skgp.core.marginal.starts import start_posterior
 
 JITTER = 1e-3  # large enough for each of the two jitters to be seen
 TINY = 1e-12

@@ -11,11 +11,12 @@ from oracles.models import dense_gps, normal, to_array
 from oracles.sparse import kl, layer_moments, prior_covariance
 from torch import Tensor
 
-from skgp.core import layers, projected
-from skgp.core.kernels import Stationary
-from skgp.core.layers import SparseGP
-from skgp.core.projected import ProjectedGP
-from skgp.core.variational import Covariance, make_posterior
+from skgp.core.kernels.stationary import Stationary
+from skgp.core.layers import layer as base
+from skgp.core.layers import projected
+from skgp.core.layers.posteriors import Covariance, make_posterior
+from skgp.core.layers.projected import ProjectedGP
+from skgp.core.layers.sparse import SparseGP
 
 Array = npt.NDArray[np.float64]
 N_DRAWS = 20_000
@@ -50,8 +51,8 @@ def test_moments_of_a_long_table_are_those_of_its_rows(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ten times as many inputs as one chunk holds."""
-    monkeypatch.setattr(layers, "_BLOCK", 1)
-    monkeypatch.setattr(layers, "_MIN_CHUNK", 250)
+    monkeypatch.setattr(base, "_BLOCK", 1)
+    monkeypatch.setattr(base, "_MIN_CHUNK", 250)
     layer = random_projected(rng)
     x = normal(rng, 1, 2500, 3)
     factors = layer.layer.factors()

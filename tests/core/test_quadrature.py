@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from skgp.core.quadrature import (
-    GRIDS,
-    Grid,
-    Lined,
-    Quadrature,
-    make_quadrature,
-)
+from skgp.core.nodes.sigma_points import GRIDS, Grid, Lined, Quadrature, make_quadrature
 
 
 def to_arrays(rule: Quadrature) -> tuple[np.ndarray, np.ndarray]:

@@ -11,14 +11,14 @@ from oracles import likelihoods as oracle
 from oracles.models import normal, random_likelihood, to_array
 from torch import Tensor
 
-from skgp.core.activations import ACTIVATIONS, Ramp
 from skgp.core.data import Targets
-from skgp.core.layers import Latent
-from skgp.core.likelihoods import Gaussian
-from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
-from skgp.core.objectives import average
-from skgp.core.readout import Readout
-from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
+from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.networks.activations import ACTIVATIONS, Ramp
+from skgp.core.objectives.objective import average
+from skgp.core.stacks.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
+from skgp.core.stacks.readout import Readout
+from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 
 D, L, H, P, B = 2, 2, 3, 3, 4
 # Model and activation; the plain models have none.

@@ -20,17 +20,17 @@ from oracles.sparse import kl as dense_kl
 from oracles.sparse import layer_moments
 from torch import nn
 
-from skgp.core.activations import ACTIVATIONS
 from skgp.core.data import Batch, Targets
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
-from skgp.core.nodes import Nodes, Sampled, UnitNodes, trivial
-from skgp.core.objectives import ELBO, loss
-from skgp.core.readout import Readout
-from skgp.core.readout_stack import ReadoutStack
-from skgp.core.stack import GPStack
-from skgp.core.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.networks.activations import ACTIVATIONS
+from skgp.core.nodes.rules import Nodes, Sampled, UnitNodes, trivial
+from skgp.core.objectives.objective import ELBO, loss
+from skgp.core.stacks.mixing import GPMixing, Mixing, NetworkMixing, NormalMixing
+from skgp.core.stacks.readout import Readout
+from skgp.core.stacks.readout_stack import ReadoutStack
+from skgp.core.stacks.stack import GPStack
+from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 
 D, L, H, P, B = 3, 2, 3, 3, 6
 MODELS = [("MOGP", "erf"), ("GPRN", "erf"), ("SBGPRN", "erf"), ("N-MOGP", "shifted_erf")]

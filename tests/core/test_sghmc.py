@@ -16,16 +16,16 @@ import torch
 from oracles.models import normal, random_kernel, to_array
 from torch import Tensor, nn
 
-from skgp.core.chain import Chain
 from skgp.core.data import Batch, Targets
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.nodes import trivial
-from skgp.core.objectives import ELBO, loss
-from skgp.core.optimizers import Adam
-from skgp.core.sghmc import SGHMC
-from skgp.core.stack import GPStack
-from skgp.core.variational import DeltaPosterior
+from skgp.core.layers.posteriors import DeltaPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.rules import trivial
+from skgp.core.objectives.objective import ELBO, loss
+from skgp.core.stacks.stack import GPStack
+from skgp.core.training.markov_chain import Chain
+from skgp.core.training.optimizers import Adam
+from skgp.core.training.sghmc import SGHMC
 
 ALPHA = 0.2
 

@@ -9,10 +9,10 @@ from oracles.deep import dense_stack, nodes_of, random_stack, stack_moments
 from oracles.models import dense_gps, normal, random_layer, random_posterior, to_array
 from oracles.sparse import layer_moments
 
-from skgp.core.kernels import GPyTorchKernel
-from skgp.core.layers import SparseGP
-from skgp.core.nodes import Nodes, trivial
-from skgp.core.stack import FEEDFORWARD, Connection, GPStack
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.nodes.rules import Nodes, trivial
+from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.recipes.hidden import TOPOLOGIES
 
 

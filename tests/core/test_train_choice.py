@@ -9,10 +9,8 @@ from line_problem import Line, Rows, Sick, fit, generator, line, never, plan, pr
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training import (
-    History,
-    train,
-)
+from skgp.core.training.plan import History
+from skgp.core.training.run import train
 from skgp.exceptions import NonFiniteLossError
 
 # ---------------------------------------------------------------- restarts

@@ -22,12 +22,8 @@ from line_problem import (
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training import (
-    History,
-    Run,
-    constant,
-    one_cycle,
-)
+from skgp.core.training.plan import History, constant, one_cycle
+from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
 # ---------------------------------------------------------------- order and schedule

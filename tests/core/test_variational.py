@@ -18,7 +18,7 @@ from oracles.sparse import kl, kl_normal, prior_covariance
 from scipy.stats import multivariate_normal
 from torch.distributions import kl_divergence
 
-from skgp.core.variational import (
+from skgp.core.layers.posteriors import (
     Covariance,
     DeltaPosterior,
     DiagonalPosterior,

@@ -14,10 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skgp
 from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
-from skgp.core.bernoulli import Probit
-from skgp.core.nodes import Nodes
-from skgp.core.robust_max import RobustMax
-from skgp.core.softmax import Softmax
+from skgp.core.likelihoods.bernoulli import Probit
+from skgp.core.likelihoods.robust_max import RobustMax
+from skgp.core.likelihoods.softmax import Softmax
+from skgp.core.nodes.rules import Nodes
 from skgp.distributions import Bernoulli, Categorical
 
 SMALL = {"n_inducing": 15, "max_iter": 20, "random_state": 0}

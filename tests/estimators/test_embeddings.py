@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp import MOGPEmbedding, NeuralMOGPEmbedding, NeuralSBGPRNEmbedding
-from skgp.core.mixing import NetworkMixing, NormalMixing
-from skgp.core.units import IdentityUnits, NeuralUnits
+from skgp.core.stacks.mixing import NetworkMixing, NormalMixing
+from skgp.core.stacks.units import IdentityUnits, NeuralUnits
 from skgp.estimators._embedding import _find_nearest
 
 EMBEDDINGS = (MOGPEmbedding, NeuralMOGPEmbedding, NeuralSBGPRNEmbedding)

@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgp import ExactGPRegressor, FITCRegressor
-from skgp.core import memory
+from skgp.core.numerics import memory
 from skgp.fitting.fit import next_model, scaled_table
 from skgp.fitting.rows import Rows
 

@@ -8,7 +8,7 @@ import torch
 from oracles.models import to_array
 
 from skgp import IWDGPRegressor, SVGPRegressor
-from skgp.core.variational import NaturalPosterior
+from skgp.core.layers.posteriors import NaturalPosterior
 from skgp.datasets import bimodal_distribution, make_bimodal
 from skgp.scoring import nll
 

@@ -13,8 +13,8 @@ from skgp import (
     NeuralSBGPRNRegressor,
     SBGPRNRegressor,
 )
-from skgp.core.nodes import Sampled, trivial
-from skgp.core.units import NeuralUnits, NoisyUnits
+from skgp.core.nodes.rules import Sampled, trivial
+from skgp.core.stacks.units import NeuralUnits, NoisyUnits
 
 SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0, "n_prediction_samples": 8}
 PLAIN = [MOGPRegressor, GPRNRegressor, SBGPRNRegressor]

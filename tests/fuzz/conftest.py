@@ -7,7 +7,7 @@ import pytest
 import torch._dynamo  # noqa: F401  (which a first fit imports, and which adds to the warnings' filters)
 from hypothesis import settings
 
-from skgp.core import initialisation
+from skgp.core.marginal import starts as initialisation
 
 pytest.register_assert_rewrite("invariants")
 

@@ -5,7 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from skgp.core.layers import DecoupledGP, Latent, Layer, SparseGP
+from skgp.core.layers.layer import Latent, Layer
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import DecoupledGP
 
 
 def correlation(name: str, z: Tensor, x: Tensor) -> Tensor:

@@ -11,10 +11,10 @@ from oracles.sparse import DenseGP, Moments, moments
 from scipy.stats import multivariate_normal
 from torch import nn
 
-from skgp.core.layers import SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.stack import Connection, GPStack
-from skgp.core.variational import Covariance
+from skgp.core.layers.posteriors import Covariance
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.stacks.stack import Connection, GPStack
 
 Array = npt.NDArray[np.float64]
 

@@ -16,12 +16,12 @@ from oracles.models import (
 )
 from oracles.sparse import Moments, layer_moments
 
-from skgp.core.kernels import Stationary
-from skgp.core.latent_stack import LatentCovariates, LatentStack
-from skgp.core.layers import SparseGP
-from skgp.core.local import Amortized, Free
-from skgp.core.projected import ProjectedGP
-from skgp.core.variational import Covariance
+from skgp.core.kernels.stationary import Stationary
+from skgp.core.layers.posteriors import Covariance
+from skgp.core.layers.projected import ProjectedGP
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack
+from skgp.core.stacks.row_posterior import Amortized, Free
 
 Array = npt.NDArray[np.float64]
 N_ROWS = 7  # of the table that free parameters belong to

@@ -8,10 +8,8 @@ from oracles.orthogonal import OrthogonalBases, bracket
 from oracles.sparse import DenseGP
 from torch import Tensor
 
-from skgp.core.kernels import Stationary
-from skgp.core.layers import DecoupledGP, OrthogonalGP, SparseGP
-from skgp.core.likelihoods import Gaussian
-from skgp.core.variational import (
+from skgp.core.kernels.stationary import Stationary
+from skgp.core.layers.posteriors import (
     Covariance,
     DeltaPosterior,
     DiagonalPosterior,
@@ -19,6 +17,9 @@ from skgp.core.variational import (
     Posterior,
     make_posterior,
 )
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import DecoupledGP, OrthogonalGP
+from skgp.core.likelihoods.gaussian import Gaussian
 
 Array = npt.NDArray[np.float64]
 COVARIANCES: tuple[Covariance, ...] = ("full", "diagonal", "delta")

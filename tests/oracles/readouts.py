@@ -8,9 +8,9 @@ from oracles import activations
 from oracles.models import to_array
 from torch import nn
 
-from skgp.core.mixing import GPMixing, NetworkMixing, NormalMixing
-from skgp.core.readout import Readout
-from skgp.core.units import NeuralUnits, NoisyUnits
+from skgp.core.stacks.mixing import GPMixing, NetworkMixing, NormalMixing
+from skgp.core.stacks.readout import Readout
+from skgp.core.stacks.units import NeuralUnits, NoisyUnits
 
 
 def network(module: nn.Module, x: Any) -> Any:

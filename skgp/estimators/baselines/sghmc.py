@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from skgp.core.features import FeatureExtractor
-from skgp.core.kernels import LayerKernels
-from skgp.core.objectives import ELBO
+from skgp.core.kernels.kernel import LayerKernels
+from skgp.core.networks.features import FeatureExtractor
+from skgp.core.objectives.objective import ELBO
 from skgp.estimators._entries import Deviation
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters

@@ -1,0 +1,57 @@
+"""Kernels of layers from what a user passed."""
+
+import gpytorch
+
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
+from skgp.core.kernels.kernel import Kernel, KernelLike, LayerKernels
+from skgp.core.kernels.stationary import PROFILES, Stationary
+
+
+def make_kernel(
+    kernel: KernelLike, n_gps: int, n_features: int, lengthscale: float, *, ard: bool = True
+) -> Kernel:
+    """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel.
+
+    `ard` says whether a name has a lengthscale for each input.
+    """
+    if isinstance(kernel, str):
+        return Stationary(kernel, n_gps, n_features if ard else 1, lengthscale)
+    for name, part in kernel.named_modules():
+        if not isinstance(part, gpytorch.kernels.Kernel) or part.active_dims is not None:
+            continue
+        if part.ard_num_dims not in (None, 1, n_features):
+            raise ValueError(
+                f"kernel {name or type(part).__name__} has ard_num_dims={part.ard_num_dims}, but X "
+                f"has {n_features} columns: set ard_num_dims={n_features} or choose active_dims"
+            )
+    return GPyTorchKernel(kernel, n_gps)
+
+
+def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
+    """The kernel of each layer of GPs, from the inputs upwards.
+
+    Parameters
+    ----------
+    kernel : str, gpytorch kernel, or sequence of them
+    n_layers : int
+        Layers of GPs, the top one counted.
+
+    Raises
+    ------
+    ValueError
+        If the sequence has another length, or anything in it is no kernel.
+    """
+    if isinstance(kernel, str | gpytorch.kernels.Kernel):
+        return [kernel] * n_layers
+    if len(kernel) != n_layers:
+        raise ValueError(
+            f"kernel has a length of {len(kernel)} for {n_layers} layers of GPs: give one for each "
+            "layer, from the inputs upwards, or one for all"
+        )
+    for of_layer in kernel:
+        if not isinstance(of_layer, gpytorch.kernels.Kernel) and of_layer not in [*PROFILES]:
+            raise ValueError(
+                f"kernel has the entry {of_layer!r}, which is neither a gpytorch kernel nor one "
+                f"of {', '.join(map(repr, PROFILES))}"
+            )
+    return list(kernel)

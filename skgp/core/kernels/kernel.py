@@ -1,0 +1,56 @@
+"""The interface of kernels: `Kuu`, `Kuf`, `kff` in units of `variance`.
+
+A layer multiplies its moments by `variance` (one number per GP) instead of scaling M x N blocks.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import gpytorch
+from torch import Tensor, nn
+
+GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
+
+
+KernelLike: TypeAlias = "str | GPyTorchBase"
+
+
+LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
+
+
+class Kernel(nn.Module, ABC):
+    """Covariance functions of W independent GPs over D inputs, in units of `variance`."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """Factor (W,) by which every block is still to be multiplied."""
+
+    @property
+    @abstractmethod
+    def lengthscale(self) -> Tensor:
+        """Lengthscales (W, D), or (W, 1) if all inputs share them; NaN where there are none."""
+
+    @abstractmethod
+    def Kuu(self, Z: Tensor) -> Tensor:
+        """Covariance (W, M, M) of inducing inputs Z (W, M, D)."""
+
+    @abstractmethod
+    def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
+        """Cross-covariance (W, M, N) of inducing inputs Z (W, M, D) and inputs x.
+
+        x is (N, D), or (W, N, D) where each GP has inputs of its own.
+        """
+
+    @abstractmethod
+    def kff(self, x: Tensor) -> Tensor:
+        """Diagonal of the covariance, (W, N) or broadcastable to it, of inputs x (N, D)."""
+
+    @abstractmethod
+    def Kff(self, x: Tensor) -> Tensor:
+        """Covariances (W, G, K, K) within G groups of inputs x (G, K, D)."""
+
+    def log_prior(self) -> Tensor | float:
+        """Log density of the hyper-parameters under their priors; zero without priors."""
+        return 0.0

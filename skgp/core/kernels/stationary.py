@@ -1,0 +1,207 @@
+"""Stationary kernels with ARD on a fused path.
+
+Distances come from one matrix product, and one autograd function keeps only what its backward
+needs.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.kernels.kernel import Kernel
+
+
+class Profile(NamedTuple):
+    """A stationary kernel k of the squared scaled distance r2 = r^2.
+
+    Attributes
+    ----------
+    scale : float
+        `evaluate` takes t = scale * r2: the factor costs nothing where distances are computed.
+    evaluate : callable (t, overwritten) -> (k, h)
+        The kernel and a tensor in proportion to its slope.
+    slope : float
+        dk/dr2 = slope * h.
+    """
+
+    scale: float
+    evaluate: Callable[[Tensor], tuple[Tensor, Tensor]]
+    slope: float
+
+
+def _decay(negative: Tensor) -> Tensor:
+    """exp, in place, with zero for the lowest numbers."""
+    # A step multiplies three correlations with each other and with a slope. In float32 the product
+    # is denormal from exp(-25) on, and arithmetic with denormal numbers is thirty times as slow.
+    zero = math.log(torch.finfo(negative.dtype).tiny) / 3.5
+    return torch.threshold_(negative, zero, -math.inf).exp_()
+
+
+def _rbf(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = exp(-r^2 / 2), dk/dr2 = -k / 2; t = r^2 / 2
+    k = _decay(t.neg_())
+    return k, k
+
+
+def _matern12(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = exp(-r), dk/dr2 = -exp(-r) / 2r; t = r^2. The slope has a pole where points coincide: the
+    # floor on r keeps it finite.
+    r = t.sqrt_()
+    k = _decay(r.neg())
+    return k, k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))
+
+
+def _matern32(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = (1 + s) exp(-s), dk/dr2 = -3/2 exp(-s) with s = sqrt(3) r; t = s^2
+    s = t.sqrt_()
+    e = _decay(s.neg())
+    return s.add_(1.0).mul_(e), e
+
+
+def _matern52(t: Tensor) -> tuple[Tensor, Tensor]:
+    # k = (1 + s + s^2 / 3) exp(-s), dk/dr2 = -5/6 (1 + s) exp(-s) with s = sqrt(5) r; t = s^2
+    s = t.sqrt_()
+    e = _decay(s.neg())
+    h = (s + 1.0).mul_(e)
+    return torch.addcmul(h, s.square_(), e, value=1.0 / 3.0, out=e), h
+
+
+PROFILES: Final[dict[str, Profile]] = {
+    "rbf": Profile(0.5, _rbf, -0.5),
+    "matern12": Profile(1.0, _matern12, -0.5),
+    "matern32": Profile(3.0, _matern32, -1.5),
+    "matern52": Profile(5.0, _matern52, -5.0 / 6.0),
+}
+
+
+class _CrossCovariance(torch.autograd.Function):
+    """k(Z, x) for inputs Z (W, M, D), x (N, D) or (W, N, D), and lengthscales exp(l) (W, 1, D)."""
+
+    @staticmethod
+    def forward(ctx: Any, Z: Tensor, x: Tensor, log_scale: Tensor, profile: Profile) -> Tensor:
+        inverse = torch.exp(-log_scale)
+        z, scaled = Z * inverse, x * inverse
+        k, h = profile.evaluate(_squared_distance(z, scaled, profile.scale))
+        ctx.save_for_backward(z, scaled, h, inverse)
+        ctx.slope, ctx.shape = profile.slope, x.shape
+        return k
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, Tensor, None]:
+        z, x, h, inverse = ctx.saved_tensors
+        w = grads[0] * h  # dloss/dr2 = slope w, and dr2/dz = 2 (z - x)
+        dz = _weighted_differences(w, z, x, 2.0 * ctx.slope)
+        dx = _weighted_differences(w.mT, x, z, 2.0 * ctx.slope)
+        d_log = _log_scale_gradient(dz, z, inverse) + _log_scale_gradient(dx, x, inverse)
+        d_inputs = (dx * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None
+        return dz * inverse, d_inputs, d_log, None
+
+
+class _Covariance(torch.autograd.Function):
+    """k(x, x) for inputs x (..., N, D), with an exact zero distance on the diagonal.
+
+    Lengthscales exp(l) are (..., 1, D) and broadcast against x.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, log_scale: Tensor, profile: Profile) -> Tensor:
+        inverse = torch.exp(-log_scale)
+        z = x * inverse
+        t = _squared_distance(z, None, profile.scale)
+        t.diagonal(dim1=-2, dim2=-1).zero_()
+        k, h = profile.evaluate(t)
+        ctx.save_for_backward(z, h, inverse)
+        ctx.slope, ctx.shape = profile.slope, x.shape
+        return k
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, Tensor, None]:
+        z, h, inverse = ctx.saved_tensors
+        w = grads[0] * h
+        w = w + w.mT
+        w.diagonal(dim1=-2, dim2=-1).zero_()
+        dz = _weighted_differences(w, z, z, 2.0 * ctx.slope)
+        dx = (dz * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[0] else None
+        return dx, _log_scale_gradient(dz, z, inverse), None
+
+
+def _log_scale_gradient(dz: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
+    """Gradient in l of z = x exp(-l), from that in z."""
+    return -(dz * z).sum_to_size(inverse.shape)
+
+
+def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
+    # scale |z - x|^2 = [-2 z, 1, |z|^2] [x, |x|^2, 1]^T: one product and no further pass over it.
+    # Moving the origin to the middle of z limits cancellation. None for x stands for z.
+    centre = z.mean(-2, keepdim=True)
+    z = z - centre
+    zz = z.square().sum(-1, keepdim=True)
+    left = torch.cat([-2.0 * z, torch.ones_like(zz), zz], -1).mul_(scale)
+    if x is None:
+        x, xx = z, zz
+    else:
+        x = x - centre
+        xx = x.square().sum(-1, keepdim=True)
+    right = torch.cat([x, xx, torch.ones_like(xx)], -1)
+    return torch.matmul(left, right.mT).clamp_(min=0.0)
+
+
+def _weighted_differences(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Tensor:
+    """factor * sum_n w_mn (z_m - x_n), with the sum of w from the same product."""
+    # Contiguous as (D + 1, N): a narrow product is several times slower the other way round.
+    right = torch.cat([x.mT, torch.ones_like(x[..., :1]).mT], -2)
+    sums = (right @ w.mT).mT
+    return (sums[..., -1:] * z - sums[..., :-1]).mul_(factor)
+
+
+class Stationary(Kernel):
+    """Unit-variance RBF or Matern kernel with one lengthscale per input (ARD) and GP, or per GP.
+
+    Parameters
+    ----------
+    name : {"rbf", "matern12", "matern32", "matern52"}
+    n_gps : int
+        Number W of GPs.
+    n_lengthscales : int
+        Lengthscales of each GP: the number D of inputs, or one for all of them.
+    lengthscale : float
+        Initial value, in units of the (scaled) inputs.
+    """
+
+    def __init__(self, name: str, n_gps: int, n_lengthscales: int, lengthscale: float) -> None:
+        super().__init__()
+        self.name = name
+        shape = n_gps, n_lengthscales
+        start = torch.full(shape, math.log(lengthscale), dtype=torch.float32)
+        self.log_lengthscale = nn.Parameter(start)
+        self.log_variance = nn.Parameter(start.new_zeros(n_gps))
+
+    @property
+    def variance(self) -> Tensor:
+        return self.log_variance.exp()
+
+    @property
+    def lengthscale(self) -> Tensor:
+        return self.log_lengthscale.exp()
+
+    def Kuu(self, Z: Tensor) -> Tensor:
+        K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name])
+        return K
+
+    def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
+        K: Tensor = _CrossCovariance.apply(Z, x, self._log_scale(1), PROFILES[self.name])
+        return K
+
+    def kff(self, x: Tensor) -> Tensor:
+        return torch.ones(1, 1, dtype=x.dtype, device=x.device)
+
+    def Kff(self, x: Tensor) -> Tensor:
+        K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name])
+        return K
+
+    def _log_scale(self, n_axes: int) -> Tensor:
+        """Logarithms of the lengthscales, (W, 1, ..., D), with so many axes of length one."""
+        return self.log_lengthscale.unflatten(0, (-1, *[1] * n_axes))

@@ -1,0 +1,113 @@
+"""What all layers share: latent moments, and GPs in chunks of inputs."""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.kernels.kernel import Kernel
+
+_BLOCK = 400_000  # numbers of a kernel block, of which a few are held in the cache
+
+
+_MIN_CHUNK = 256
+
+
+class Latent(NamedTuple):
+    """Gaussian moments of the latent functions, each of shape (Q, B, W).
+
+    Attributes
+    ----------
+    f_mean : Tensor
+        Mean.
+    v_prior : Tensor
+        Variance that the inducing variables leave unexplained, kff - |A|^2.
+    v_q : Tensor
+        Variance that comes from q(u), |q_sqrt^T A|^2.
+    """
+
+    f_mean: Tensor
+    v_prior: Tensor
+    v_q: Tensor
+
+    @property
+    def f_var(self) -> Tensor:
+        """Variance of the latent functions."""
+        return self.v_prior + self.v_q
+
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation, with a floor that keeps its slope finite where f is certain."""
+        return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
+
+    def draw(self, xi: Tensor) -> Tensor:
+        """f = f_mean + sqrt(f_var) xi at standardised values xi, broadcastable to (Q, B, W)."""
+        return self.f_mean + self.std * xi
+
+
+def certain(f_mean: Tensor) -> Latent:
+    """Latent functions (Q, B, W) without variance."""
+    zero = torch.zeros_like(f_mean)
+    return Latent(f_mean, zero, zero)
+
+
+class Layer(nn.Module, ABC):
+    """W GPs over common inputs, with a constant or linear prior mean each.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance of the W GPs.
+    jitter : float
+        Relative diagonal regularisation of kernel matrices.
+
+    Attributes
+    ----------
+    mean : Parameter of shape (W,)
+        Constants of the prior means.
+    slope : Parameter of shape (D_mean, W) or None
+        Weights of a linear prior mean.
+    """
+
+    def __init__(self, kernel: Kernel, jitter: float) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.jitter = jitter
+        self.mean = nn.Parameter(torch.zeros_like(kernel.variance.detach()))
+        self.slope: nn.Parameter | None = None
+
+    @abstractmethod
+    def factors(self) -> Any:
+        """Everything that depends on parameters alone; one Cholesky factor per basis."""
+
+    @abstractmethod
+    def unit_moments(self, x: Tensor, factors: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, explained share and q's share of the variance, each (W, N), at x (N, D).
+
+        The mean is in units of sqrt(variance), the other two in units of variance.
+        """
+
+    @abstractmethod
+    def kl(self, factors: Any) -> Tensor:
+        """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
+
+    def moments(self, x: Tensor, factors: Any, x_mean: Tensor | None = None) -> Latent:
+        """Moments of f at x (Q, B, D), each of shape (Q, B, W).
+
+        With f ~ GP(m, variance * r), A = Luu^-1 Kuf: f_mean = m + sqrt(variance) q_mu^T A,
+        v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2. The inducing variables
+        are those of f - m; a linear m sees x_mean (Q or 1, B, D_mean), x itself if None.
+        """
+        flat = x.flatten(0, 1)
+        variance = self.kernel.variance.unsqueeze(-1)
+        mean, explained, q = self.unit_moments(flat, factors)
+        # Rounding can push the explained share above the whole by a few ulps of its terms.
+        v_prior = (self.kernel.kff(flat) - explained).clamp_min(0.0) * variance
+        f_mean = self.mean.unsqueeze(-1) + variance.sqrt() * mean
+        shape = (-1, *x.shape[:-1])
+        latent = Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
+        if self.slope is None:
+            return latent
+        linear = (x if x_mean is None else x_mean) @ self.slope
+        return latent._replace(f_mean=latent.f_mean + linear)

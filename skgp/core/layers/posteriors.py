@@ -1,0 +1,181 @@
+"""Whitened variational posteriors q(v), v = Luu^-1 u, with prior N(0, I)."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.numerics.linalg import LOG_2PI, cholesky
+
+Covariance = Literal["full", "diagonal", "delta", "natural"]
+
+_PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: only rounding needs a remedy
+
+
+class Posterior(nn.Module, ABC):
+    """q(v) of W GPs with M inducing variables each."""
+
+    @abstractmethod
+    def moments(self) -> tuple[Tensor, Tensor | None]:
+        """Mean (W, M) and triangular square root of the covariance.
+
+        The root is (W, M, M) with a positive diagonal, (W, M) if diagonal, None for a point.
+        """
+
+    def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        """Divergence from the prior, summed over the W GPs, in nats, from the `moments`."""
+        assert sqrt is not None
+        # KL(N(m, S) || N(0, I)) = 1/2 (tr S + m^T m - M - log|S|)
+        diagonal = sqrt if sqrt.dim() == mu.dim() else sqrt.diagonal(dim1=-2, dim2=-1)
+        log_det = 2.0 * diagonal.log().sum()
+        return 0.5 * (sqrt.square().sum() + mu.square().sum() - mu.numel() - log_det)
+
+    @abstractmethod
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        """Take the closest member of the family to N(H^-1 b, H^-1).
+
+        b is the information vector (W, M), H the precision (W, M, M).
+        """
+
+
+class FullPosterior(Posterior):
+    """N(mu, L L^T) with L lower triangular and a positive diagonal."""
+
+    def __init__(self, mu: Tensor, variance: float) -> None:
+        super().__init__()
+        n_gps, n_inducing = mu.shape
+        self.mu = nn.Parameter(mu)
+        self.lower = nn.Parameter(mu.new_zeros(n_gps, n_inducing, n_inducing))
+        self.log_diagonal = nn.Parameter(torch.full_like(mu, 0.5 * math.log(variance)))
+
+    @torch.no_grad()
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        L = cholesky(precision, _PRECISION_JITTER)
+        self.mu.copy_(_solve(L, information))
+        # Not torch.linalg.inv: several threads break LU factors of a batch (pytorch #142815).
+        sqrt = cholesky(torch.cholesky_inverse(L), _PRECISION_JITTER).to(self.mu)
+        self.lower.copy_(sqrt.tril(-1))
+        self.log_diagonal.copy_(sqrt.diagonal(dim1=-2, dim2=-1).log())
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        return self.mu, self.lower.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
+
+
+class DiagonalPosterior(Posterior):
+    """N(mu, diag(s^2))."""
+
+    def __init__(self, mu: Tensor, variance: float) -> None:
+        super().__init__()
+        self.mu = nn.Parameter(mu)
+        self.log_scale = nn.Parameter(torch.full_like(mu, 0.5 * math.log(variance)))
+
+    @torch.no_grad()
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        # KL(q || N(m, H^-1)) is least for the diagonal normal with the precisions of H.
+        self.mu.copy_(_solve(cholesky(precision, _PRECISION_JITTER), information))
+        self.log_scale.copy_(precision.diagonal(dim1=-2, dim2=-1).log().mul(-0.5))
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        return self.mu, self.log_scale.exp()
+
+
+class DeltaPosterior(Posterior):
+    """A point: its divergence stands for -log p(v = mu), the regulariser of MAP and PPGPR-delta.
+
+    The density is that of the whitened variable; in u it would differ by log|Kuu| / 2.
+    """
+
+    def __init__(self, mu: Tensor) -> None:
+        super().__init__()
+        self.mu = nn.Parameter(mu)
+
+    @torch.no_grad()
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        self.mu.copy_(_solve(cholesky(precision, _PRECISION_JITTER), information))
+
+    def moments(self) -> tuple[Tensor, None]:
+        return self.mu, None
+
+    def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        return 0.5 * (mu.square().sum() + mu.numel() * LOG_2PI)
+
+
+class NaturalPosterior(Posterior):
+    """N(P^-1 theta, P^-1) by its natural parameters theta and P.
+
+    The gradients that reach `theta` and `precision` are those in the expectation parameters
+    eta = (m, S + m m^T), written so that a plain gradient step of length rho on the objective is a
+    natural-gradient step: theta_1 += rho dL/d eta_1 and -P/2 += rho dL/d eta_2. For an objective
+    that is quadratic in u the precision stays positive definite for every rho <= 1.
+    """
+
+    def __init__(self, mu: Tensor, variance: float) -> None:
+        super().__init__()
+        self.theta = nn.Parameter(mu / variance)
+        eye = torch.eye(mu.shape[-1], dtype=mu.dtype, device=mu.device)
+        self.precision = nn.Parameter((eye / variance).repeat(mu.shape[0], 1, 1))
+
+    @torch.no_grad()
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        self.theta.copy_(information)
+        self.precision.copy_(precision)
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        mu, sqrt = _FromNatural.apply(self.theta, self.precision)
+        return mu, sqrt
+
+    @torch.no_grad()
+    def step(self, length: float) -> None:
+        """Step against the gradients by this length, unless q(v) would lose its covariance."""
+        assert self.theta.grad is not None
+        assert self.precision.grad is not None
+        precision = self.precision - length * self.precision.grad
+        _, info = torch.linalg.cholesky_ex(precision)
+        if not bool(info.any()):
+            self.precision.copy_(precision)
+            self.theta.sub_(self.theta.grad, alpha=length)
+
+
+class _FromNatural(torch.autograd.Function):
+    """Mean and upper root R of the covariance, R R^T = P^-1, from theta and P."""
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
+        L = cholesky(precision, _PRECISION_JITTER)
+        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
+        R = torch.linalg.solve_triangular(L.mT, eye, upper=True)
+        mu = (R @ (R.mT @ theta.double().unsqueeze(-1))).squeeze(-1)
+        L, R, mu = L.to(theta.dtype), R.to(theta.dtype), mu.to(theta.dtype)
+        ctx.save_for_backward(L, R, mu)
+        return mu, R
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
+        L, R, mu = ctx.saved_tensors
+        d_mu, dR = grads
+        # dS = R^-T Phi(R^T dR) R^-1 made symmetric, R^-1 = L^T (Murray 2016, for an upper root)
+        P = (R.mT @ dR).triu()
+        P.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+        dS = L @ P @ L.mT
+        dS = 0.5 * (dS + dS.mT)
+        # d eta_1 = dm - 2 dS m and d eta_2 = dS; P = -2 theta_2
+        d_theta = d_mu - 2.0 * (dS @ mu.unsqueeze(-1)).squeeze(-1)
+        return d_theta, -2.0 * dS
+
+
+def _solve(L: Tensor, information: Tensor) -> Tensor:
+    """H^-1 b of each GP by the Cholesky factors L (W, M, M) of H."""
+    return torch.cholesky_solve(information.unsqueeze(-1), L.to(information)).squeeze(-1)
+
+
+def make_posterior(covariance: Covariance, mu: Tensor, variance: float) -> Posterior:
+    """Posterior with mean `mu` (W, M) and, unless it is a point, the initial variance given."""
+    if covariance == "full":
+        return FullPosterior(mu, variance)
+    if covariance == "diagonal":
+        return DiagonalPosterior(mu, variance)
+    if covariance == "natural":
+        return NaturalPosterior(mu, variance)
+    return DeltaPosterior(mu)

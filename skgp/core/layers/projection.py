@@ -1,0 +1,128 @@
+"""Whitened kernel blocks A = L_inv Kuf, reduced column by column to what moments are made of.
+
+Backward passes are written by hand: they keep next to nothing of size M x N.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from skgp.core.numerics.linalg import lower_outer, lower_product, upper_product
+
+
+def project(
+    Kuf: Tensor, L_inv: Tensor, q_cov: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """For each GP, with S the covariance of q: weights^T A, |A|^2 and diag(A^T S A).
+
+    Parameters
+    ----------
+    Kuf : Tensor of shape (W, M, N)
+    L_inv : Tensor of shape (W, M, M)
+    q_cov : Tensor of shape (W, M, M) or (W, M)
+        S, or its diagonal.
+    weights : Tensor of shape (W, M)
+
+    Returns
+    -------
+    mean, explained, q : Tensor of shape (W, N)
+    """
+    projection = _FullProjection if q_cov.dim() == 3 else _DiagonalProjection
+    mean, explained, q = projection.apply(Kuf, L_inv, q_cov, weights)
+    return mean, explained, q
+
+
+def project_shared(
+    Kuf: Tensor, L_inv: Tensor, q_cov: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for W GPs that share a kernel and inducing inputs: one block A serves all of them.
+
+    Parameters
+    ----------
+    Kuf : Tensor of shape (1, M, N)
+    L_inv : Tensor of shape (1, M, M)
+    q_cov : Tensor of shape (W, M, M) or (W, M)
+    weights : Tensor of shape (W, M)
+
+    Returns
+    -------
+    mean : Tensor of shape (W, N)
+    explained : Tensor of shape (1, N)
+    q : Tensor of shape (W, N)
+    """
+    A = (L_inv @ Kuf).squeeze(0)
+    q: Tensor = _SharedForm.apply(A, q_cov) if q_cov.dim() == 3 else q_cov @ A.square()
+    return weights @ A, A.square().sum(-2, keepdim=True), q
+
+
+class _DiagonalProjection(torch.autograd.Function):
+    """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
+
+    @staticmethod
+    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:
+        A = lower_product(L_inv, Kuf)
+        rows = torch.stack([torch.ones_like(s), s], -2) @ A.square()  # (W, 2, N)
+        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
+        ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
+        return mean, rows[:, 0], rows[:, 1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
+        d_mean, d_explained, d_q = grads
+        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
+        d_explained, twice = 2.0 * d_explained.unsqueeze(-2), 2.0 * s.unsqueeze(-1)
+        slope = torch.addcmul(d_explained, twice, d_q.unsqueeze(-2))
+        dA = slope.mul_(A).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
+        ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
+        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
+        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu
+
+
+class _FullProjection(torch.autograd.Function):
+    """Moments for a full S: one product S A serves the value and the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor) -> Any:
+        A = lower_product(L_inv, Kuf)
+        SA = S @ A
+        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
+        ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
+        return mean, A.square().sum(-2), (A * SA).sum(-2).clamp_(min=0.0)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
+        d_mean, d_explained, d_q = grads
+        # dA = q_mu d_mean^T + 2 A d_explained + 2 S A d_q;  dS = A diag(d_q) A^T
+        dA = A * (2.0 * d_explained).unsqueeze(-2)
+        dA.addcmul_(SA, (2.0 * d_q).unsqueeze(-2))
+        dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
+        dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
+        lower = lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A)
+        dS = lower + lower.tril(-1).mT
+        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
+        return dKuf, dL_inv, dS, d_mu
+
+
+class _SharedForm(torch.autograd.Function):
+    """a^T S a (W, N) for the columns a of A (M, N) and each symmetric S of (W, M, M).
+
+    One product S A serves the value and the gradient, and each product is one of large matrices.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, S: Tensor) -> Tensor:
+        SA = (S.flatten(0, 1) @ A).unflatten(0, S.shape[:2])
+        ctx.save_for_backward(A, SA)
+        return (SA * A).sum(-2).clamp_(min=0.0)  # rounding can make it negative
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
+        A, SA = ctx.saved_tensors
+        d_q = grads[0].unsqueeze(-2)
+        # dA = 2 sum_w S_w A d_q_w;  dS_w = A diag(d_q_w) A^T
+        dA = (SA * d_q).sum(0).mul_(2.0)
+        dS = ((A * d_q).flatten(0, 1) @ A.mT).unflatten(0, SA.shape[:2])
+        return dA, dS

@@ -1,0 +1,149 @@
+"""Layers of sparse GPs: factors once per step, then moments."""
+
+import math
+from abc import abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Layer
+from skgp.core.layers.posteriors import Posterior
+from skgp.core.layers.projection import project, project_shared
+from skgp.core.numerics.linalg import inverse_cholesky
+
+
+class Factors(NamedTuple):
+    """What a layer computes once per step, or once per prediction call, from its parameters.
+
+    Attributes
+    ----------
+    L_inv : Tensor of shape (W, M, M)
+        Inverse Cholesky factor of Kuu.
+    q_mu : Tensor of shape (W, M)
+        Mean of q.
+    q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
+        Square root of the covariance of q.
+    q_cov : Tensor of shape (W, M, M) or (W, M)
+        The covariance, or only its diagonal if it is a diagonal matrix.
+    column_weights : Tensor of shape (W, M)
+        Weights of the whitened columns A = L_inv Kuf in the mean of f.
+    basis_weights : Tensor of shape (W, M_mean) or None
+        Weights in the mean of f of the functions k(Z_mean, x) of a further basis; None without one.
+    """
+
+    L_inv: Tensor
+    q_mu: Tensor
+    q_sqrt: Tensor | None
+    q_cov: Tensor
+    column_weights: Tensor
+    basis_weights: Tensor | None
+
+
+def make_factors(
+    L_inv: Tensor,
+    q_mu: Tensor,
+    q_sqrt: Tensor | None,
+    column_weights: Tensor,
+    basis_weights: Tensor | None,
+) -> Factors:
+    """Factors, with the covariance of q computed from its root."""
+    if q_sqrt is None:
+        q_cov = torch.zeros_like(q_mu)
+    else:
+        q_cov = q_sqrt @ q_sqrt.mT if q_sqrt.dim() == 3 else q_sqrt.square()
+    return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
+
+
+class SparseLayer(Layer):
+    """Abstract base of the layers with inducing inputs."""
+
+    Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
+
+    @property
+    @abstractmethod
+    def mean_inputs(self) -> Tensor:
+        """Inducing inputs (W, M_mean, D) that carry the mean."""
+
+    @abstractmethod
+    def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        """`unit_moments` of a chunk of inputs."""
+
+    def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        # Blocks of size M x chunk stay in the cache, and their memory is used again and again.
+        size = max(_MIN_CHUNK, _BLOCK // self.Z[..., 0].numel())
+        parts = x.tensor_split(math.ceil(len(x) / size))
+        chunks = [self.chunk_moments(part, factors) for part in parts]
+        if len(chunks) == 1:
+            return chunks[0]
+        mean, explained, q = (torch.cat(of_chunks, -1) for of_chunks in zip(*chunks, strict=True))
+        return mean, explained, q
+
+    @abstractmethod
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        """Take the q(v) closest to N(H^-1 b, H^-1), v whitened on `mean_inputs`.
+
+        b is the information vector (W, M_mean), H the precision (W, M_mean, M_mean).
+        """
+
+
+class SparseGP(SparseLayer):
+    """Sparse GPs whose mean and variance share one set of inducing inputs.
+
+    W independent GPs may also have the kernel and the inducing inputs in common. One Cholesky
+    factor and one whitened block A then serve all of them.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel of each GP, or the one that all share.
+    Z : Tensor of shape (W, M, D), or (1, M, D) with a shared kernel
+        Initial inducing inputs.
+    posterior : Posterior
+        q(v) of the whitened inducing variables of the W GPs.
+    jitter : float
+    n_sharing : int, optional
+        Number W of GPs that share the kernel and Z; None if each has its own.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether the GPs share a kernel. There may be only one of them.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        Z: Tensor,
+        posterior: Posterior,
+        jitter: float,
+        n_sharing: int | None = None,
+    ) -> None:
+        super().__init__(kernel, jitter)
+        self.is_shared = n_sharing is not None
+        if n_sharing is not None:
+            self.mean = nn.Parameter(torch.zeros(n_sharing, dtype=torch.float32))
+        self.Z = nn.Parameter(Z)
+        self.posterior = posterior
+
+    @property
+    def mean_inputs(self) -> Tensor:
+        return self.Z
+
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        self.posterior.start(information, precision)
+
+    def factors(self) -> Factors:
+        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        q_mu, q_sqrt = self.posterior.moments()
+        return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
+
+    def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
+        projection = project_shared if self.is_shared else project
+        return projection(
+            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
+        )
+
+    def kl(self, factors: Factors) -> Tensor:
+        return self.posterior.kl(factors.q_mu, factors.q_sqrt)

@@ -1,0 +1,1 @@
+"""From latent functions to data."""

@@ -1,0 +1,170 @@
+"""Likelihoods: from latent moments to a term per node and row, and to the distribution of y."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.data import Targets
+from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.likelihood import (
+    Likelihood,
+    Predictive,
+    Term,
+    expected_log_prob,
+)
+from skgp.core.numerics.linalg import LOG_2PI
+from skgp.exceptions import NotPositiveDefiniteError
+
+
+class Gaussian(Likelihood):
+    """y = A^T f + e, e ~ N(0, diag(noise_var)): one noise variance per output.
+
+    Without a mixing matrix output k is latent k. With one (linear model of coregionalisation; deep
+    sigma point processes, Eqn 24) the covariance over outputs is exact: A^T diag(f_var) A + noise.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number P of outputs.
+    noise_var : float
+        Initial noise variance.
+    noise_floor : float
+        Lower bound of the noise variance. A density can grow without bound on discrete or leaking
+        targets; the floor keeps it finite.
+    mixing : Tensor of shape (W, P), optional
+        Initial mixing matrix A.
+    """
+
+    def __init__(
+        self, n_outputs: int, noise_var: float, noise_floor: float, mixing: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.noise_floor = noise_floor
+        start = torch.full((n_outputs,), noise_var, dtype=torch.float32)
+        self.log_excess_noise = nn.Parameter(torch.zeros_like(start))
+        self.mixing = None if mixing is None else nn.Parameter(mixing)
+        self.start(start)
+
+    @property
+    def noise_var(self) -> Tensor:
+        """Noise variances (P,)."""
+        return self.noise_floor + self.log_excess_noise.exp()
+
+    @torch.no_grad()
+    def start(self, noise_var: Tensor) -> None:
+        """Set the noise variances (P,); one below the floor is put a little above it."""
+        excess = (noise_var - self.noise_floor).clamp_min(0.1 * self.noise_floor)
+        self.log_excess_noise.copy_(excess.log())
+
+    def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
+        mean, v_prior, v_q = self._marginals(latent)
+        noise = self.noise_var
+        log_prob = _log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
+        return _sum_observed(log_prob, targets.mask)
+
+    def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
+        mean, v_prior, v_q = self._marginals(latent)
+        residual = targets.y - mean
+        if self.mixing is None:
+            log_prob = _log_normal(residual, v_prior + v_q + self.noise_var)
+            return _sum_observed(log_prob, targets.mask)
+        return _log_joint_normal(residual, self._covariance(latent), targets.mask)
+
+    def gamma_expectation(self, latent: Latent, targets: Targets, gamma: float) -> Tensor:
+        """Data term of the gamma-divergence ELBO (Knoblauch et al. 2019), shape (Q, B).
+
+        g / (g - 1) * (E_q[p(y | f)^(g - 1)] / (int p(y | f)^g dy)^((g - 1) / g) - 1), summed over
+        outputs; the constant -1 makes it tend to E_q log p(y | f) as gamma tends to 1. The
+        Gaussian expectation is in closed form, without a division by the latent variance.
+        """
+        mean, v_prior, v_q = self._marginals(latent)
+        noise, beta = self.noise_var, gamma - 1.0
+        # E_q[p^b] = (2 pi s2)^(-b/2) (1 + b v / s2)^(-1/2) exp(-b (y - m)^2 / (2 (s2 + b v)))
+        spread = noise + beta * (v_prior + v_q)
+        log_power = -0.5 * (
+            beta * (LOG_2PI + noise.log())
+            + spread.log()
+            - noise.log()
+            + beta * (targets.y - mean).square() / spread
+        )
+        # int p^g dy = (2 pi s2)^((1 - g) / 2) g^(-1/2)
+        log_integral = -0.5 * (beta * (LOG_2PI + noise.log()) + math.log(gamma))
+        term = torch.expm1(log_power - beta / gamma * log_integral) * (gamma / beta)
+        return _sum_observed(term, targets.mask)
+
+    def vfitc_bound(self, latent: Latent, targets: Targets) -> Tensor:
+        """Data term of VFITC (PPGPR paper, Eqn 15), shape (Q, B).
+
+        log N(y; m, s2 + v_prior) - v_q / (2 (s2 + v_prior)), summed over outputs.
+        """
+        mean, v_prior, v_q = self._marginals(latent)
+        noise = self.noise_var + v_prior
+        log_prob = _log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
+        return _sum_observed(log_prob, targets.mask)
+
+    @staticmethod
+    def is_quadratic(term: Term) -> bool:
+        """Whether a term is quadratic in f.
+
+        With one layer natural-gradient steps on q(u) are then steps towards a normal optimum.
+        """
+        return term in (expected_log_prob, Gaussian.vfitc_bound)
+
+    def predictive(self, latent: Latent) -> Predictive:
+        """Distribution of y for each node, noise included."""
+        mean, v_prior, v_q = self._marginals(latent)
+        cov = None if self.mixing is None else self._covariance(latent)
+        return Predictive(mean, v_prior + v_q + self.noise_var, cov)
+
+    def noiseless(self, latent: Latent) -> Predictive:
+        """Distribution of the noiseless outputs A^T f for each node."""
+        mean, v_prior, v_q = self._marginals(latent)
+        floor = torch.finfo(mean.dtype).eps  # keeps the distribution proper where f is certain
+        var = v_prior + v_q + floor
+        if self.mixing is None:
+            return Predictive(mean, var, None)
+        cov = self._covariance(latent) - torch.diag_embed(self.noise_var)
+        return Predictive(mean, var, cov + torch.diag_embed(floor * torch.ones_like(var)))
+
+    def _marginals(self, latent: Latent) -> Latent:
+        """Moments of the noiseless outputs, each (Q, B, P)."""
+        if self.mixing is None:
+            return latent
+        squared = self.mixing.square()
+        return Latent(latent.f_mean @ self.mixing, latent.v_prior @ squared, latent.v_q @ squared)
+
+    def _covariance(self, latent: Latent) -> Tensor:
+        """A^T diag(f_var) A + diag(noise_var), shape (Q, B, P, P)."""
+        assert self.mixing is not None
+        scaled = latent.f_var.unsqueeze(-1) * self.mixing
+        return self.mixing.mT @ scaled + torch.diag_embed(self.noise_var)
+
+
+def _log_normal(residual: Tensor, variance: Tensor) -> Tensor:
+    return -0.5 * (LOG_2PI + variance.log() + residual.square() / variance)
+
+
+def _sum_observed(term: Tensor, mask: Tensor | None) -> Tensor:
+    return term.sum(-1) if mask is None else (term * mask).sum(-1)
+
+
+def _log_joint_normal(residual: Tensor, cov: Tensor, mask: Tensor | None) -> Tensor:
+    """log N(residual; 0, cov) over the observed outputs of each row, in float64."""
+    residual, cov = residual.double(), cov.double()
+    n_observed: Tensor | int = residual.shape[-1]
+    if mask is not None:
+        # A missing output becomes an independent standard normal at its mean: it adds nothing.
+        mask = mask.double()
+        residual = residual * mask
+        cov = cov * (mask.unsqueeze(-1) * mask.unsqueeze(-2)) + torch.diag_embed(1.0 - mask)
+        n_observed = mask.sum(-1)
+    L, info = torch.linalg.cholesky_ex(cov)
+    if bool(info.any()):
+        raise NotPositiveDefiniteError(
+            "the covariance over outputs is not positive definite; raise noise_floor or lower "
+            "learning_rate_init"
+        )
+    white = torch.linalg.solve_triangular(L, residual.unsqueeze(-1), upper=False).squeeze(-1)
+    log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    return -0.5 * (n_observed * LOG_2PI + log_det + white.square().sum(-1))

@@ -1,0 +1,96 @@
+"""Several classes: the softmax of as many latent functions, by sampling."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.numerics.draws import make_generator, sobol_normals
+
+_CELLS = 2**20  # draws, times rows and classes, that are held at a time
+
+
+class Softmax(ClassLikelihood):
+    """p(y = c | f) = exp(f_c) / sum_j exp(f_j).
+
+    No expectation of it is in closed form. In training each row draws its functions anew; in
+    evaluation mode all rows share fixed nodes. The mean log probability is then unbiased, the log
+    of the mean probability is too small by about its variance over the draws, divided by twice
+    their number.
+
+    Parameters
+    ----------
+    n_classes : int
+    n_samples : int
+        Draws for each row of a training step, seeded by `seed` and the number of the step.
+    n_fixed : int
+        Nodes in evaluation mode, divided among the nodes of the hidden layers.
+    seed : int
+    """
+
+    fixed: Tensor
+    step: Tensor
+
+    # At 1 a label of ten classes would start with a probability of 0.45, and train for long.
+    start_scale = 4.0
+
+    def __init__(self, n_classes: int, n_samples: int, n_fixed: int, seed: int) -> None:
+        super().__init__(n_classes)
+        self.n_samples = n_samples
+        self.seed = seed
+        self.register_buffer("fixed", sobol_normals(n_fixed, n_classes, seed))
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+
+    @property
+    def n_latents(self) -> int:
+        return self.n_classes
+
+    def expected_log_class(self, latent: Latent, codes: Tensor) -> Tensor:
+        parts = [_of_class(log_p, codes[rows]).mean(0) for log_p, rows in self._chunks(latent)]
+        return torch.cat(parts, 1)
+
+    def log_class(self, latent: Latent, codes: Tensor) -> Tensor:
+        parts = [_log_mean(_of_class(log_p, codes[rows])) for log_p, rows in self._chunks(latent)]
+        return torch.cat(parts, 1)
+
+    def log_probabilities(self, latent: Latent) -> Tensor:
+        # All classes share their draws.
+        parts = [_log_mean(log_p) for log_p, _ in self._chunks(latent)]
+        return torch.cat(parts, 1).log_softmax(-1)
+
+    def _chunks(self, latent: Latent) -> Iterator[tuple[Tensor, slice]]:
+        """Log probabilities (S, Q, n, C) of S draws, of n rows at a time, and which rows."""
+        mean, scale = latent.f_mean, latent.std
+        n_nodes, n_rows, n_classes = mean.shape
+        xi = self._draw(n_nodes, n_rows).to(mean)
+        size = max(1, _CELLS // (len(xi) * n_nodes * n_classes))
+        for start in range(0, n_rows, size):
+            rows = slice(start, start + size)
+            own = xi[:, :, rows] if self.training else xi
+            yield (mean[:, rows] + scale[:, rows] * own).log_softmax(-1), rows
+
+    def _draw(self, n_nodes: int, n_rows: int) -> Tensor:
+        """Standard normal draws, (S, 1, B, C) in training and (S, Q, 1, C) in evaluation mode."""
+        fixed = self.fixed
+        if self.training:
+            generator = make_generator(self.seed, int(self.step))
+            self.step += 1
+            shape = self.n_samples, 1, n_rows, self.n_classes
+            return torch.randn(shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
+        # Each node of the layers has its own draws, because all draws at each node would take long.
+        # They are a run of Sobol points: a run is even by itself, every Q-th point would not be.
+        n_each = -(-len(fixed) // n_nodes)
+        index = torch.arange(n_nodes * n_each, device=fixed.device) % len(fixed)
+        return fixed[index].view(n_nodes, n_each, 1, -1).transpose(0, 1)
+
+
+def _of_class(log_p: Tensor, codes: Tensor) -> Tensor:
+    index = codes.unsqueeze(-1).expand_as(log_p[..., :1])
+    return log_p.gather(-1, index).squeeze(-1)
+
+
+def _log_mean(log_p: Tensor) -> Tensor:
+    return torch.logsumexp(log_p, 0) - math.log(len(log_p))

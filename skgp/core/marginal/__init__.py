@@ -1,0 +1,1 @@
+"""Marginal likelihoods of all rows, and where parameters start."""

@@ -1,0 +1,166 @@
+"""The exact GP over its training rows: p(y) = N(y; mean, K + noise) (PPGPR paper, Eqn 2).
+
+Small tables go through one Cholesky factor, large ones through conjugate gradients; both need
+the n x n matrix. It is built by `Kernel.Kuu`, so any kernel will do, in units of the variance.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.layer import Layer
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.numerics.conjugate_gradients import ConjugateGradients
+from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
+
+# From Kuf (W, n, B) to the share of the variance that the rows explain, (W, B).
+Explained = Callable[[Tensor], Tensor]
+
+
+class ExactGP(Layer):
+    """GPs that are conditioned on all training rows.
+
+    A new one has seen no targets and predicts by the prior; `condition` shows it the targets.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    x : Tensor of shape (n, D)
+        Training inputs.
+    jitter : float
+        Diagonal regularisation relative to the mean of the diagonal of K + noise.
+    solver : ConjugateGradients
+        Takes over from its `min_rows` on.
+    """
+
+    x: Tensor  # (n, D)
+    count: Tensor  # weight of each target (W, n), zero where there is none
+    noise_var: Tensor  # (W,)
+    alpha: Tensor  # C^-1 (y - mean), (W, n), with C = K + shift in units of the variance
+    L_inv: Tensor | None  # inverse Cholesky factor of C (W, n, n), zero where there is no target
+
+    def __init__(
+        self, kernel: Kernel, x: Tensor, jitter: float, solver: ConjugateGradients
+    ) -> None:
+        super().__init__(kernel, jitter)
+        self.solver = solver
+        n_rows, n_gps = x.shape[0], kernel.variance.shape[0]
+        self.register_buffer("x", x)
+        self.register_buffer("count", x.new_zeros(n_gps, n_rows))
+        self.register_buffer("noise_var", x.new_ones(n_gps))
+        self.register_buffer("alpha", x.new_zeros(n_gps, n_rows))
+        is_factored = not solver.takes(n_rows)
+        self.register_buffer("L_inv", x.new_zeros(n_gps, n_rows, n_rows) if is_factored else None)
+
+    @torch.no_grad()
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        """Show the targets to the GPs, whose kernel and mean are to stay as they are from now on.
+
+        Parameters
+        ----------
+        rows : ObservedRows
+            As many as the layer was made for.
+        noise_var : Tensor of shape (W,)
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K + noise has no Cholesky factor.
+        """
+        r, count = rows.residuals_and_counts(self.mean)
+        self.x.copy_(rows.x)
+        self.count.copy_(count)
+        self.noise_var.copy_(noise_var)
+        K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
+        r = r.unsqueeze(-1)
+        if self.L_inv is None:
+            alpha = self.solver.solve(K, _raised(K, shift, self.jitter), r)
+        else:
+            L_inv = inverse_cholesky(_add_diagonal(K, shift), self.jitter)
+            self.L_inv.copy_(L_inv * (self.count > 0).unsqueeze(-1))
+            alpha = self.L_inv.mT @ (self.L_inv @ r)
+        self.alpha.copy_(alpha.squeeze(-1))
+
+    def factors(self) -> Explained:
+        """What a prediction call computes once: the map from Kuf to the explained share."""
+        L_inv = self.L_inv
+        if L_inv is not None:
+            return lambda Kuf: (L_inv @ Kuf).square().sum(-2)
+        K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
+        shift = _raised(K, shift, self.jitter)
+        observed = (self.count > 0).unsqueeze(-1)
+
+        def explained(Kuf: Tensor) -> Tensor:
+            return (Kuf * self.solver.solve(K, shift, Kuf * observed)).sum(-2)
+
+        return explained
+
+    def unit_moments(self, x: Tensor, factors: Explained) -> tuple[Tensor, Tensor, Tensor]:
+        # f_mean = c + k^T C^-1 (y - c), v_prior = variance (kff - k^T C^-1 k)
+        Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x)
+        mean = (self.alpha.unsqueeze(-2) @ Kuf).squeeze(-2) / self.kernel.variance.sqrt()[:, None]
+        return mean, factors(Kuf), torch.zeros_like(mean)
+
+    def kl(self, factors: Explained) -> Tensor:
+        return torch.zeros_like(self.noise_var[0])
+
+
+def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+    """Log marginal likelihood of W independent GPs, differentiable in the parameters.
+
+    A row of weight k counts as k rows with the same inputs and targets:
+    N(y; f, s2)^k = N(y; f, s2 / k) (2 pi s2)^(-(k - 1) / 2) k^(-1/2).
+
+    Parameters
+    ----------
+    gp : ExactGP
+        Kernel, constant means, jitter and solver, with which the value of a large table is an
+        estimate; the rows it is conditioned on have no part in it.
+    rows : ObservedRows
+    noise_var : Tensor of shape (W,)
+
+    Returns
+    -------
+    Tensor of shape (W,)
+        In nats.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If K + noise has no Cholesky factor.
+    """
+    kernel, solver = gp.kernel, gp.solver
+    r, count = rows.residuals_and_counts(gp.mean)
+    K, shift = _system(kernel, rows.x, count, noise_var)
+    if solver.takes(len(rows.x)):
+        log_det, quadratic = solver.log_det_and_quadratic(K, _raised(K, shift, gp.jitter), r)
+    else:
+        log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, gp.jitter)
+    # |K + shift| / |shift| is free of units, and rows without a target have no share in it.
+    of_rows = count * (LOG_2PI + noise_var.log().unsqueeze(-1)) - shift.log()
+    return -0.5 * (of_rows.sum(-1) + log_det + quadratic / kernel.variance)
+
+
+def _system(kernel: Kernel, x: Tensor, count: Tensor, noise_var: Tensor) -> tuple[Tensor, Tensor]:
+    """K (W, n, n) and the noise (W, n), in units of the variance.
+
+    A row without a target is cut out: its covariances are zero, its noise is one.
+    """
+    observed = count > 0
+    ratio = (noise_var / kernel.variance).unsqueeze(-1)
+    shift = torch.where(observed, ratio / torch.where(observed, count, 1.0), 1.0)
+    K = kernel.Kuu(x.expand(count.shape[0], -1, -1))
+    if not bool(observed.all()):
+        K = K * (observed.unsqueeze(-1) & observed.unsqueeze(-2))
+    return K, shift
+
+
+def _add_diagonal(K: Tensor, shift: Tensor) -> Tensor:
+    return torch.diagonal_scatter(K, K.diagonal(dim1=-2, dim2=-1) + shift, dim1=-2, dim2=-1)
+
+
+def _raised(K: Tensor, shift: Tensor, jitter: float) -> Tensor:
+    """The diagonal to be added to K, with the jitter that a Cholesky factor would add."""
+    return shift + jitter * (K.diagonal(dim1=-2, dim2=-1) + shift).mean(-1, keepdim=True)

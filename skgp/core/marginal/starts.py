@@ -1,0 +1,215 @@
+"""Initial values: hyper-parameters and q(u) from the collapsed bound, slopes of hidden layers.
+
+A model that starts at the optimum of a small exact problem needs a fraction of the epochs.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.sparse import SparseLayer
+from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky
+
+_BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
+_BOUND_STEPS = 40
+_BOUND_RATE = 0.1
+_CHUNK = 2048
+_RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
+_LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
+
+
+def collapsed_bound(
+    kernel: Kernel,
+    Z: Tensor,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    noise_var: Tensor,
+    jitter: float,
+) -> Tensor:
+    """Evidence lower bound of W sparse GPs with q(u) integrated out (Titsias 2009, Eqn 9).
+
+    log N(y; 0, Qff + noise) - tr(Kff - Qff) / (2 noise); a row of weight k counts k times.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z : Tensor of shape (W, M, D)
+    x : Tensor of shape (n, D)
+    y : Tensor of shape (W, n)
+        Targets of each GP.
+    weight : Tensor of shape (n,)
+    noise_var : Tensor of shape (W,)
+    jitter : float
+
+    Returns
+    -------
+    Tensor of shape (W,)
+        In nats.
+    """
+    n = weight.sum()
+    ratio = (kernel.variance / noise_var).unsqueeze(-1)
+    A = inverse_cholesky(kernel.Kuu(Z), jitter) @ kernel.Kuf(Z, x)
+    Aw = A * weight
+    eye = torch.eye(Z.shape[-2], dtype=x.dtype, device=x.device)
+    # |Qff + noise| and its inverse by the M x M matrix H = I + variance / noise * A A^T
+    L = torch.linalg.cholesky(eye + ratio.unsqueeze(-1) * (Aw @ A.mT))
+    b = torch.linalg.solve_triangular(L, Aw @ y.unsqueeze(-1), upper=False).squeeze(-1)
+    log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1) + n * noise_var.log()
+    quadratic = ((weight * y.square()).sum(-1) - (ratio * b.square()).sum(-1)) / noise_var
+    unexplained = (weight * (kernel.kff(x) - A.square().sum(-2))).sum(-1) * ratio.squeeze(-1)
+    return -0.5 * (n * LOG_2PI + log_det + quadratic + unexplained)
+
+
+def start_hyperparameters(
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
+) -> Tensor:
+    """Move the layer's kernel to where the collapsed bound of some rows is high.
+
+    Parameters
+    ----------
+    layer : SparseLayer
+        Its kernel parameters are changed in place.
+    x : Tensor of shape (n, D)
+    y : Tensor of shape (W, n)
+    weight : Tensor of shape (n,)
+    noise_var : float
+        Initial value of the noise variances.
+
+    Returns
+    -------
+    Tensor of shape (W,)
+        Noise variances that go with the kernel.
+    """
+    # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
+    n_inducing = layer.Z.shape[-2]
+    n_subset = min(n_inducing, _BOUND_INDUCING)
+    subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
+    Z = layer.Z.detach()[:, subset]
+    log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
+    parameters = [*layer.kernel.parameters(), log_noise]
+    optimizer = torch.optim.Adam(parameters, lr=_BOUND_RATE)
+    for step in range(_BOUND_STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = _BOUND_RATE * (1.0 - 0.9 * step / _BOUND_STEPS)
+        optimizer.zero_grad()
+        bound = collapsed_bound(layer.kernel, Z, x, y, weight, log_noise.exp(), layer.jitter)
+        loss = -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
+        loss.backward()
+        optimizer.step()
+    return log_noise.detach().exp()
+
+
+@torch.no_grad()
+def start_posterior(
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor, n_data: float
+) -> None:
+    """Set the posterior of the mean's basis to its optimum given the kernel and the noise.
+
+    q(v) = N(H^-1 b, H^-1), H = I + variance / noise * A A^T, b = sqrt(variance) / noise * A y
+    (Titsias 2009, Eqn 10, whitened).
+
+    Parameters
+    ----------
+    layer : SparseLayer
+    x : Tensor of shape (n, D)
+    y : Tensor of shape (W, n)
+    weight : Tensor of shape (n,)
+    noise_var : Tensor of shape (W,)
+    n_data : float
+        Sum of the weights of all rows, of which x may be a subsample.
+    """
+    Z, kernel = layer.mean_inputs, layer.kernel
+    L_inv = inverse_cholesky(kernel.Kuu(Z), layer.jitter)
+    H = torch.zeros_like(L_inv)
+    b = torch.zeros_like(Z[..., 0]).repeat(len(y) // len(Z), 1)  # GPs may share a kernel
+    for rows in torch.split(torch.arange(x.shape[0]), _CHUNK):
+        A = L_inv @ kernel.Kuf(Z, x[rows])
+        Aw = A * weight[rows]
+        H += Aw @ A.mT
+        b += (Aw @ y[:, rows].unsqueeze(-1)).squeeze(-1)
+    scale = (n_data / weight.sum() / noise_var).unsqueeze(-1)
+    variance = kernel.variance.unsqueeze(-1)
+    H = H * (scale * variance).unsqueeze(-1)
+    H.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    layer.start(scale * variance.sqrt() * b, H)
+
+
+def start_slope(x: Tensor, weight: Tensor, n_outputs: int, seed: int) -> Tensor:
+    """Initial weights (D, W) of a hidden layer's linear mean of x (n, D), rows weighted by (n,).
+
+    The identity if W = D; else the leading principal directions (doubly stochastic variational
+    inference, section 2), and random ones of the same length where W exceeds D.
+    """
+    n_inputs = x.shape[1]
+    if n_outputs == n_inputs:
+        return torch.eye(n_inputs, dtype=x.dtype)
+    directions = principal_directions(x, weight)[:, :n_outputs]
+    generator = torch.Generator().manual_seed(seed)
+    shape = n_inputs, n_outputs - directions.shape[1]
+    further = torch.randn(shape, generator=generator, dtype=x.dtype)
+    return torch.cat([directions, further / further.norm(dim=0)], 1)
+
+
+def start_covariates(
+    x: Tensor, Y: Tensor, weight: Tensor, n_covariates: int, generator: torch.Generator
+) -> Tensor:
+    """Weights (C, D + P) of [x, y] whose products are residuals, standardised and uncorrelated.
+
+    Latent covariates that start as residuals of a linear regression tell from the first step what x
+    does not, and roughly have the distribution of their prior.
+
+    Parameters
+    ----------
+    x : Tensor of shape (n, D)
+        Inputs of about zero mean and unit variance.
+    Y : Tensor of shape (n, P)
+        Targets of about zero mean.
+    weight : Tensor of shape (n,)
+        Weights of the rows.
+    n_covariates : int
+        Number C. Those beyond P start at random.
+    generator : torch.Generator
+        Source of the random weights.
+
+    Returns
+    -------
+    Tensor of shape (C, D + P)
+        Residuals come in the order of their variance. This start is ours; the paper's is random.
+    """
+    # w = diag(s)^-1 V^T r is linear in [x, y]. Here r = y - B^T x are residuals of a regression,
+    # B = (X^T diag(weight) X + ridge)^-1 X^T diag(weight) Y, V are their principal directions and s
+    # the deviations along these.
+    gram = x.mT @ (weight.unsqueeze(-1) * x)
+    ridge = _RIDGE * weight.sum() * torch.eye(len(gram), dtype=x.dtype)
+    slope = torch.linalg.solve(gram + ridge, x.mT @ (weight.unsqueeze(-1) * Y))
+    residual = Y - x @ slope
+    directions = principal_directions(residual, weight)[:, :n_covariates]
+    variance = weight @ (residual @ directions).square() / weight.sum()
+    directions = directions / variance.sqrt().clamp_min(_LEAST_DEVIATION)
+    weights = torch.cat([-slope @ directions, directions]).mT
+    shape = n_covariates - len(weights), weights.shape[1]
+    further = torch.randn(shape, generator=generator, dtype=x.dtype)
+    return torch.cat([weights, further / math.sqrt(weights.shape[1])])
+
+
+def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
+    """Principal directions of x (n, D), rows weighted by (n,): columns, the leading first."""
+    centred = x - weight @ x / weight.sum()
+    scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
+    return torch.linalg.eigh(scatter).eigenvectors.flip(-1)
+
+
+def principal_scores(x: Tensor, n_scores: int) -> Tensor:
+    """The leading principal components (n, C) of x (n, D), each with unit variance.
+
+    Columns beyond the number of directions in which x varies are zero.
+    """
+    weight = torch.ones(len(x), dtype=x.dtype)
+    scores = (x - x.mean(0)) @ principal_directions(x, weight)[:, :n_scores]
+    deviations = scores.square().mean(0).sqrt()
+    least = torch.finfo(x.dtype).eps ** 0.5 * x.abs().max()
+    scores = torch.where(deviations > least, scores / deviations, 0.0)
+    return torch.nn.functional.pad(scores, (0, n_scores - scores.shape[1]))

@@ -1,0 +1,139 @@
+"""Activations of hidden units, and their moments where the units are jointly normal."""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from skgp.core.numerics.bivariate import correlation_integrals
+
+
+class Activation(ABC):
+    """A function g of one variable, with the moments of g(a) for normal a in closed form."""
+
+    @abstractmethod
+    def __call__(self, a: Tensor) -> Tensor:
+        """Values g(a), element by element."""
+
+    @abstractmethod
+    def mean(self, mean: Tensor, var: Tensor) -> Tensor:
+        """E g(a) for a ~ N(mean, var), element by element."""
+
+    @abstractmethod
+    def pair_covariance(
+        self, mean_1: Tensor, var_1: Tensor, mean_2: Tensor, var_2: Tensor, cov: Tensor
+    ) -> Tensor:
+        """Cov(g(a1), g(a2)) for jointly normal a1 and a2, element by element.
+
+        For a1 = a2, where all three second moments are equal, it is the variance of g(a1).
+        """
+
+    def covariance(self, mean: Tensor, cov: Tensor) -> Tensor:
+        """Covariance of g(a) for a ~ N(mean, cov).
+
+        Parameters
+        ----------
+        mean : Tensor of shape (..., H)
+        cov : Tensor of shape (..., H, H)
+
+        Returns
+        -------
+        Tensor of shape (..., H, H)
+        """
+        n_units = mean.shape[-1]
+        i, j = torch.triu_indices(n_units, n_units, device=mean.device)
+        var = cov.diagonal(dim1=-2, dim2=-1)
+        pairs = self.pair_covariance(
+            mean.index_select(-1, i),
+            var.index_select(-1, i),
+            mean.index_select(-1, j),
+            var.index_select(-1, j),
+            cov.flatten(-2).index_select(-1, i * n_units + j),
+        )
+        number = torch.empty(n_units, n_units, dtype=torch.long, device=mean.device)
+        number[i, j] = number[j, i] = torch.arange(len(i), device=mean.device)
+        return pairs.index_select(-1, number.flatten()).unflatten(-1, (n_units, n_units))
+
+
+class Ramp(Activation):
+    """g(a) = max(slope * a, a): a slope of zero gives the rectifier, one the identity.
+
+    Parameters
+    ----------
+    slope : float
+        Slope of the negative half, at most one.
+    """
+
+    def __init__(self, slope: float) -> None:
+        self.slope = slope
+
+    def __call__(self, a: Tensor) -> Tensor:
+        return self.slope * a + (1.0 - self.slope) * a.clamp_min(0.0)
+
+    def mean(self, mean: Tensor, var: Tensor) -> Tensor:
+        # E max(0, a) = m Phi(m / s) + s phi(m / s)
+        deviation = _deviation(var)
+        h = mean / deviation
+        density = (-0.5 * h.square()).exp() / math.sqrt(2.0 * math.pi)
+        rectified = mean * torch.special.ndtr(h) + deviation * density
+        return self.slope * mean + (1.0 - self.slope) * rectified
+
+    def pair_covariance(
+        self, mean_1: Tensor, var_1: Tensor, mean_2: Tensor, var_2: Tensor, cov: Tensor
+    ) -> Tensor:
+        # Price's theorem twice: Cov = c E g'(a1) E g'(a2) + integral of (c - t) E g''(a1) g''(a2)
+        # over the covariance t from 0 to c, and g'' is a Dirac pulse of size 1 - slope at zero.
+        deviation_1, deviation_2 = _deviation(var_1), _deviation(var_2)
+        h, k = mean_1 / deviation_1, mean_2 / deviation_2
+        scale = deviation_1 * deviation_2
+        _, kinks = correlation_integrals(h, k, cov / scale)
+        slopes = self._mean_slope(h) * self._mean_slope(k)
+        return cov * slopes + (1.0 - self.slope) ** 2 * scale * kinks
+
+    def _mean_slope(self, h: Tensor) -> Tensor:
+        """E g'(a) where the mean of a is h standard deviations."""
+        return self.slope + (1.0 - self.slope) * torch.special.ndtr(h)
+
+
+class ErrorFunction(Activation):
+    """g(a) = shift + erf(a).
+
+    Parameters
+    ----------
+    shift : float
+    """
+
+    def __init__(self, shift: float) -> None:
+        self.shift = shift
+
+    def __call__(self, a: Tensor) -> Tensor:
+        return self.shift + torch.erf(a)
+
+    def mean(self, mean: Tensor, var: Tensor) -> Tensor:
+        # Eqn 14: E erf(a) = erf(m / sqrt(1 + 2 v))
+        return self.shift + torch.erf(mean / (1.0 + 2.0 * var).sqrt())
+
+    def pair_covariance(
+        self, mean_1: Tensor, var_1: Tensor, mean_2: Tensor, var_2: Tensor, cov: Tensor
+    ) -> Tensor:
+        # erf(a) = 2 P(z < sqrt(2) a) - 1 for z ~ N(0, 1), so Eqns 15 and 16 are probabilities of
+        # z1 - sqrt(2) a1 < 0 and z2 - sqrt(2) a2 < 0.
+        root_1, root_2 = (1.0 + 2.0 * var_1).sqrt(), (1.0 + 2.0 * var_2).sqrt()
+        h, k = math.sqrt(2.0) * mean_1 / root_1, math.sqrt(2.0) * mean_2 / root_2
+        both, _ = correlation_integrals(h, k, 2.0 * cov / (root_1 * root_2))
+        return 4.0 * both
+
+
+def _deviation(var: Tensor) -> Tensor:
+    # The floor keeps quotients finite. Such a deviation is negligible for means of order one.
+    return var.clamp_min(torch.finfo(var.dtype).eps ** 2).sqrt()
+
+
+ACTIVATIONS: Final[dict[str, Activation]] = {
+    "relu": Ramp(0.0),
+    "leaky_relu": Ramp(0.35),
+    "erf": ErrorFunction(0.0),
+    "shifted_erf": ErrorFunction(1.0),
+}

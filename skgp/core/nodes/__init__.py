@@ -1,0 +1,1 @@
+"""Where hidden layers are evaluated, and with which weights."""

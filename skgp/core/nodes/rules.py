@@ -1,0 +1,152 @@
+"""Nodes: where the hidden layers of a stack are evaluated, and with which weights."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.numerics.draws import make_generator, sobol_normals
+
+
+class Nodes(NamedTuple):
+    """Q evaluation points of the hidden layers; h = mean + sqrt(var) * xi for each of them.
+
+    Attributes
+    ----------
+    xi : tuple of Tensors, each of shape (Q, B or 1, W)
+        Standardised nodes, one tensor per hidden layer.
+    log_omega : Tensor of shape (Q,)
+        Log-weights; their exponentials sum to one.
+    units : Tensor of shape (Q, B or 1, n_noise) or None
+        Standard normals at which the units of a readout are drawn; None if there is no readout, or
+        if its units are integrated out.
+    """
+
+    xi: tuple[Tensor, ...]
+    log_omega: Tensor
+    units: Tensor | None = None
+
+
+def trivial(like: Tensor) -> Nodes:
+    """The node of a stack without hidden layers, in the dtype and on the device of `like`."""
+    return Nodes((), torch.zeros(1, dtype=like.dtype, device=like.device))
+
+
+class NodeRule(nn.Module, ABC):
+    """Where the nodes of a stack come from: a rule may learn them, or draw them anew."""
+
+    @abstractmethod
+    def forward(self, n_rows: int) -> Nodes:
+        """Nodes for a batch of `n_rows` rows. In evaluation mode they are fixed and (Q, 1, W)."""
+
+
+class Trivial(NodeRule):
+    """The rule of a stack without hidden layers."""
+
+    log_omega: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("log_omega", torch.zeros(1, dtype=torch.float32))
+
+    def forward(self, n_rows: int) -> Nodes:
+        return trivial(self.log_omega)
+
+
+class Sampled(NodeRule):
+    """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
+
+    In training each row of each batch has its own draws. Their generator is seeded by `seed` and
+    the number of the step, so a model that is copied or restored continues with the draws that are
+    due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so a prediction
+    does not depend on the other rows.
+
+    Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with importance weights: a
+    mixture of narrow normals has tails only as far as its nodes reach.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        Outputs W of each hidden layer.
+    n_samples : int
+        Number Q of nodes in training.
+    n_fixed : int
+        Number Q of nodes in evaluation mode.
+    seed : int
+    stretch : sequence of float, optional
+        Stretch of the fixed nodes of each layer; one if None.
+    """
+
+    fixed: Tensor
+    log_omega: Tensor
+    step: Tensor
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        n_samples: int,
+        n_fixed: int,
+        seed: int,
+        stretch: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        self.widths = list(widths)
+        self.n_samples = n_samples
+        self.seed = seed
+        normal = sobol_normals(n_fixed, sum(widths), seed)
+        of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)
+        stretched = normal * of_layers.repeat_interleave(torch.tensor(self.widths))
+        # omega is in proportion to N(xi; 0, I) / N(xi; 0, s^2 I), xi = s z with z ~ N(0, I):
+        # log omega = (|z|^2 - |xi|^2) / 2 + constant
+        log_ratio = 0.5 * (normal.square() - stretched.square()).sum(-1)
+        self.register_buffer("fixed", stretched)
+        self.register_buffer("log_omega", torch.log_softmax(log_ratio, 0))
+        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+
+    def forward(self, n_rows: int) -> Nodes:
+        if self.training:
+            xi = self._draw(n_rows)
+            log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
+        else:
+            xi, log_omega = self.fixed.unsqueeze(1), self.log_omega
+        return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
+
+    def generator(self) -> torch.Generator:
+        """The generator of the step that is due; the next call gives that of the next step."""
+        generator = make_generator(self.seed, int(self.step))
+        self.step += 1
+        return generator
+
+    def _draw(self, n_rows: int) -> Tensor:
+        shape = self.n_samples, n_rows, sum(self.widths)
+        draws = torch.randn(shape, generator=self.generator(), dtype=self.fixed.dtype)
+        return draws.to(self.fixed.device)
+
+
+class UnitNodes(NodeRule):
+    """Sampled nodes of hidden layers and of a readout's units, drawn together.
+
+    Parameters
+    ----------
+    rule : Sampled
+        Nodes of the hidden layers and, as the last of its widths, of the units.
+    integrated : bool
+        Whether training integrates the units out. They have nodes for predictions alone then, and
+        training without hidden layers has one node.
+    """
+
+    def __init__(self, rule: Sampled, integrated: bool) -> None:
+        super().__init__()
+        self.rule = rule
+        self.integrated = integrated
+
+    def forward(self, n_rows: int) -> Nodes:
+        integrates = self.training and self.integrated
+        if integrates and len(self.rule.widths) == 1:
+            return trivial(self.rule.fixed)
+        nodes: Nodes = self.rule(n_rows)
+        *hidden, units = nodes.xi
+        return Nodes(tuple(hidden), nodes.log_omega, None if integrates else units)

@@ -1,0 +1,1 @@
+"""Layers joined: from a batch and its nodes to latent moments."""

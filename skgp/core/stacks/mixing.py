@@ -1,0 +1,129 @@
+"""Mixing matrices from hidden units to outputs: a posterior, a network of the inputs, or GPs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.layers.layer import Latent
+from skgp.core.layers.posteriors import DiagonalPosterior
+from skgp.core.networks.features import half_squared_norm, tanh_network
+
+_START: Final = 0.01  # factor on the Glorot weights of a network's last layer
+
+
+class MixingMoments(NamedTuple):
+    """Moments of the independent entries of the mixing matrix M.
+
+    Each has one of the shapes (P, H), (B, P, H) and (Q, B, P, H).
+
+    Attributes
+    ----------
+    mean : Tensor
+    var : Tensor or None
+        None where the entries are certain.
+    """
+
+    mean: Tensor
+    var: Tensor | None
+
+
+class Mixing(nn.Module, ABC):
+    """The matrix M that makes P outputs of H hidden units.
+
+    Attributes
+    ----------
+    n_latents : int
+        Number of latent functions that are entries of M.
+    """
+
+    n_latents = 0
+
+    @abstractmethod
+    def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
+        """Moments of M at inputs x (B, D), given those of the functions that are its entries."""
+
+    def kl(self) -> Tensor | float:
+        """Divergence of the posterior of M from its prior, in nats; that of GPs is the layer's."""
+        return 0.0
+
+    def log_prior(self) -> Tensor | float:
+        """Log density, up to a constant, of the weights that are points under their prior."""
+        return 0.0
+
+
+class NormalMixing(Mixing):
+    """The same M for all inputs, with a unit normal prior and a mean-field normal posterior.
+
+    Parameters
+    ----------
+    mean : Tensor of shape (P, H)
+        Initial mean.
+    variance : float
+        Initial variance.
+    """
+
+    def __init__(self, mean: Tensor, variance: float) -> None:
+        super().__init__()
+        self.posterior = DiagonalPosterior(mean, variance)
+
+    def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
+        mean, scale = self.posterior.moments()
+        return MixingMoments(mean, scale.square())
+
+    def kl(self) -> Tensor:
+        return self.posterior.kl(*self.posterior.moments())
+
+
+class NetworkMixing(Mixing):
+    """M(x) is a tanh network of the inputs (neural likelihoods, Eqns 4 and 6).
+
+    All of its weights are points under a unit normal prior.
+
+    Parameters
+    ----------
+    n_inputs : int
+        Number D of inputs.
+    sizes : sequence of int
+        Widths of the hidden layers.
+    start : Tensor of shape (P, H)
+        Biases of the last layer, hence M(0) of a new network, from which M(x) differs little.
+    seed : int
+        Seeds the other weights.
+    """
+
+    def __init__(self, n_inputs: int, sizes: Sequence[int], start: Tensor, seed: int) -> None:
+        super().__init__()
+        self.shape = start.shape
+        generator = torch.Generator().manual_seed(seed)
+        self.network = tanh_network([n_inputs, *sizes, start.numel()], generator)
+        *_, weight, bias = self.network.parameters()
+        with torch.no_grad():
+            weight.mul_(_START)
+            bias.copy_(start.flatten())
+
+    def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
+        return MixingMoments(self.network(x).unflatten(-1, self.shape), None)
+
+    def log_prior(self) -> Tensor | float:
+        return -half_squared_norm(self.network)
+
+
+class GPMixing(Mixing):
+    """Each entry of M(x) is a GP (neural likelihoods, Eqn 2), row by row of M.
+
+    Parameters
+    ----------
+    n_outputs, n_units : int
+        Shape (P, H) of M.
+    """
+
+    def __init__(self, n_outputs: int, n_units: int) -> None:
+        super().__init__()
+        self.shape = n_outputs, n_units
+        self.n_latents = n_outputs * n_units
+
+    def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
+        return MixingMoments(*(m.unflatten(-1, self.shape) for m in (latent.f_mean, latent.f_var)))

@@ -1,0 +1,251 @@
+"""Optimisers: how a step moves the parameters, given a closure that computes the gradients."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import hardshrink
+
+from skgp.core.layers.posteriors import NaturalPosterior
+
+Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
+
+_FIRST_MOMENT_DECAY = 0.9  # beta_1 of Adam, as in its paper
+_NEGLIGIBLE = 1e-30  # smaller moments of Adam are set to zero: their root is far below its eps
+_SWEEP = 100  # steps until that is done again; a moment falls by a factor of 1e-5 at most meanwhile
+_LONGEST = math.log(10.0)  # log norm of a clipped gradient, relative to the usual one
+_AVERAGED = 20  # steps over which the usual log norm is averaged
+_HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
+_LINE_SEARCH = 25  # evaluations of a line search; torch's default, max_iter * 5 // 4, is 1 here
+_CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
+
+
+class Optimizer(ABC):
+    """Steps on the parameters of one module."""
+
+    @property
+    def is_converged(self) -> bool:
+        """Whether further steps would change nothing."""
+        return False
+
+    @abstractmethod
+    def step(self, closure: Closure, rate: float) -> float:
+        """Take one step of a length relative to the peak; the loss before it."""
+
+    @abstractmethod
+    def shorten(self, factor: float) -> None:
+        """Multiply every length of all further steps by this factor."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` restores; not a copy."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to an earlier state."""
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba 2015).
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+    learning_rate : float
+        At the peak of the schedule.
+    second_moment_decay : float in [0, 1), default=0.999
+        Share of the mean squared gradient that a step keeps (beta_2 of the paper): one outlying
+        gradient shortens the next 1 / (1 - beta_2) steps or so.
+    """
+
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        learning_rate: float,
+        second_moment_decay: float = 0.999,
+    ) -> None:
+        self._peak = learning_rate
+        betas = _FIRST_MOMENT_DECAY, second_moment_decay
+        self._adam = torch.optim.Adam(parameters, betas=betas, fused=True)
+        self._steps = 0
+
+    def step(self, closure: Closure, rate: float) -> float:
+        for group in self._adam.param_groups:
+            group["lr"] = self._peak * rate
+        loss = closure().item()
+        self._adam.step()
+        self._steps += 1
+        if self._steps % _SWEEP == 0:
+            self._sweep()
+        return loss
+
+    def _sweep(self) -> None:
+        """Set negligible moments to zero before they become denormal.
+
+        The moments of a parameter without gradients decay. Denormal numbers never reach zero, and
+        with them a step takes more than ten times as long.
+        """
+        for state in self._adam.state.values():
+            for moment in (state["exp_avg"], state["exp_avg_sq"]):
+                moment.copy_(hardshrink(moment, _NEGLIGIBLE))
+
+    def shorten(self, factor: float) -> None:
+        self._peak *= factor
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"adam": self._adam.state_dict(), "steps": self._steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._adam.load_state_dict(state["adam"])
+        self._steps = state["steps"]
+
+
+class Clipped(Optimizer):
+    """Another optimiser whose gradients are never much longer than they usually are.
+
+    In a stream one wrong target can make a gradient a million times as long as all before it, and
+    the second moments of Adam would remember it for thousands of steps. The usual norm is a running
+    geometric mean, so it follows gradients that grow for good.
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+        Whose gradients are clipped by their common norm.
+    clipped : Optimizer
+        The optimiser of these parameters.
+    """
+
+    def __init__(self, parameters: list[nn.Parameter], clipped: Optimizer) -> None:
+        self._parameters = parameters
+        self._clipped = clipped
+        self._n_steps = 0
+        self._usual = 0.0  # logarithm of the norm
+
+    @property
+    def is_converged(self) -> bool:
+        return self._clipped.is_converged
+
+    def step(self, closure: Closure, rate: float) -> float:
+        return self._clipped.step(lambda: self._clip(closure()), rate)
+
+    def _clip(self, loss: Tensor) -> Tensor:
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients).item()
+        if norm == 0.0:
+            return loss
+        excess = math.log(norm) - self._usual if self._n_steps else 0.0
+        if excess > _LONGEST:
+            for gradient in gradients:
+                gradient.mul_(math.exp(_LONGEST - excess))
+        if self._n_steps == 0:
+            self._usual = math.log(norm)
+        self._n_steps += 1
+        excess = max(-_LONGEST, min(_LONGEST, excess))
+        self._usual += excess / min(self._n_steps, _AVERAGED)
+        return loss
+
+    def shorten(self, factor: float) -> None:
+        self._clipped.shorten(factor)
+
+    def state_dict(self) -> dict[str, Any]:
+        usual = {"n_steps": self._n_steps, "usual": self._usual}
+        return {"clipped": self._clipped.state_dict(), **usual}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._clipped.load_state_dict(state["clipped"])
+        self._n_steps, self._usual = state["n_steps"], state["usual"]
+
+
+class NaturalGradient(Optimizer):
+    """Natural-gradient steps on the posteriors, another optimiser for everything else.
+
+    theta <- theta + rho dL/d eta, where L is the objective of all data: with rho = 1 and a batch
+    of all rows the step ends at the optimal q(u) of a Gaussian likelihood (Hensman et al. 2013;
+    Salimbeni et al. 2018). A step after which q(u) would have no covariance is not taken, but
+    everything else moves.
+
+    Parameters
+    ----------
+    posteriors : list of NaturalPosterior
+    learning_rate : float in (0, 1]
+        Peak of rho.
+    n_data : float
+        Divisor of the loss.
+    others : Optimizer
+    """
+
+    def __init__(
+        self,
+        posteriors: list[NaturalPosterior],
+        learning_rate: float,
+        n_data: float,
+        others: Optimizer,
+    ) -> None:
+        self._posteriors = posteriors
+        self._peak = learning_rate * n_data
+        self._others = others
+
+    def step(self, closure: Closure, rate: float) -> float:
+        loss = self._others.step(closure, rate)
+        with torch.no_grad():
+            for posterior in self._posteriors:
+                posterior.step(self._peak * rate)
+        return loss
+
+    def shorten(self, factor: float) -> None:
+        self._peak *= factor
+        self._others.shorten(factor)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._others.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._others.load_state_dict(state)
+
+
+class LBFGS(Optimizer):
+    """L-BFGS with a strong Wolfe line search, one iteration a step: for losses without noise.
+
+    Parameters
+    ----------
+    parameters : list of Parameter
+    """
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self._lbfgs = torch.optim.LBFGS(
+            parameters,
+            max_iter=1,
+            max_eval=1 + _LINE_SEARCH,
+            history_size=_HISTORY,
+            line_search_fn="strong_wolfe",
+        )
+        self._peak = 1.0
+        self._last = float("inf")
+        self._converged = False
+
+    @property
+    def is_converged(self) -> bool:
+        return self._converged
+
+    def step(self, closure: Closure, rate: float) -> float:
+        self._lbfgs.param_groups[0]["lr"] = self._peak * rate
+        # Detached, because torch turns what the closure returns into a float.
+        before: Tensor = self._lbfgs.step(lambda: closure().detach())
+        loss = before.item()
+        self._converged = abs(self._last - loss) < _CONVERGED
+        self._last = loss
+        return loss
+
+    def shorten(self, factor: float) -> None:
+        self._peak *= factor
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"lbfgs": self._lbfgs.state_dict(), "last": self._last}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._lbfgs.load_state_dict(state["lbfgs"])
+        # Otherwise a step that is taken again would look like one that changes nothing.
+        self._last, self._converged = state["last"], False

@@ -1,0 +1,118 @@
+"""What training needs to know: rows, candidates, the plan, and the record of a fit."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from torch import Tensor, nn
+
+from skgp.core.data import Batch
+from skgp.core.training.optimizers import Optimizer
+
+Schedule = Callable[[float], float]
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+_WARM_UP = 0.1  # share of the steps in which the learning rate rises
+
+
+class Data(Protocol):
+    """Training rows that are read batch by batch and never copied as a whole."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def order(self) -> Tensor:
+        """Indices (n,) of the rows, in the order from which epochs are shuffled."""
+
+    def batch(self, rows: Tensor) -> Batch:
+        """The rows with these indices (B,)."""
+
+
+class Candidate(NamedTuple, Generic[ModuleT]):
+    """A model to train.
+
+    Attributes
+    ----------
+    module : Module
+        Owner of all parameters.
+    loss : callable Batch -> Tensor
+        Scalar to minimise, in nats per row.
+    optimizer : Optimizer
+        The optimiser of the module's parameters.
+    """
+
+    module: ModuleT
+    loss: Callable[[Batch], Tensor]
+    optimizer: Optimizer
+
+
+def count_batches(n_rows: int, batch_size: int) -> int:
+    """Number of batches, of nearly equal size, into which an epoch of so many rows is cut."""
+    return max(1, round(n_rows / batch_size))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast to train.
+
+    Attributes
+    ----------
+    max_iter : int
+        Epochs.
+    batch_size : int
+        Rows per step, up to rounding: an epoch is cut into batches of nearly equal size.
+    schedule : callable
+        Maps the share of steps done to the length of a step, relative to its peak.
+    n_trial_epochs : int
+        Epochs after which candidates are compared by training loss, at least one.
+    n_iter_no_change : int or None
+        Epochs without a better validation score after which training stops; None: never.
+    tol : float
+        What counts as better, in nats per row.
+    ceiling : float
+        A loss this many times the first counts as infinite.
+    """
+
+    max_iter: int
+    batch_size: int
+    schedule: Schedule
+    n_trial_epochs: int
+    n_iter_no_change: int | None
+    tol: float
+    ceiling: float = 1e9
+
+    def n_batches(self, n_rows: int) -> int:
+        """Steps of an epoch of so many rows."""
+        return count_batches(n_rows, self.batch_size)
+
+
+@dataclass
+class History:
+    """Record of a fit.
+
+    Attributes
+    ----------
+    loss_curve : list of float
+        Mean training loss of each epoch, nats per row.
+    validation_scores : list of float
+        Mean validation log density after each epoch.
+    interrupted : bool
+        Whether KeyboardInterrupt ended the fit.
+    """
+
+    loss_curve: list[float] = field(default_factory=list)
+    validation_scores: list[float] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def one_cycle(progress: float) -> float:
+    """Learning rate relative to its peak: linear rise over a tenth of the steps, cosine to zero."""
+    if progress < _WARM_UP:
+        return max(progress / _WARM_UP, 0.04)
+    return 0.5 * (1.0 + math.cos(math.pi * (progress - _WARM_UP) / (1.0 - _WARM_UP)))
+
+
+def constant(progress: float) -> float:
+    """Full learning rate throughout: for chunks of a stream whose length nobody knows."""
+    return 1.0
