@@ -46,7 +46,8 @@ CHANGES: dict[str, list[Any]] = {
 def learned(model: Any, X: Any) -> dict[str, Any]:
     """All public attributes that hold numbers, and predictions."""
     names = [n for n in {*dir(type(model)), *vars(model)} if n[-1] == "_" and n[0] != "_"]
-    found = {n: getattr(model, n) for n in names if n not in ("model_", "stack_")}
+    names = [n for n in names if n not in ("model_", "stack_") and hasattr(model, n)]
+    found = {n: getattr(model, n) for n in names}
     if hasattr(model, "transform"):
         return found | {
             "transform": model.transform(X),

@@ -11,11 +11,7 @@ import gpytorch
 from torch import Tensor, nn
 
 GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
-
-
 KernelLike: TypeAlias = "str | GPyTorchBase"
-
-
 LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
 
 

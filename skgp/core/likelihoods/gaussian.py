@@ -1,4 +1,4 @@
-"""Likelihoods: from latent moments to a term per node and row, and to the distribution of y."""
+"""Gaussian noise: terms of all objectives in closed form, and normal predictive distributions."""
 
 import math
 
