@@ -9,6 +9,7 @@ from oracles.models import to_array
 
 from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.core.layers.posteriors import NaturalPosterior
+from skgp.core.training.run import Run
 from skgp.datasets import bimodal_distribution, make_bimodal
 from skgp.scoring import nll
 
@@ -147,13 +148,13 @@ def test_hidden_functions_move_principal_directions_and_covariates(rng, width, n
 
 def test_hidden_layers_are_trained_in_float32_and_one_gp_in_float64(table, monkeypatch):
     seen = []
-    plain = IWDGPRegressor._loss
+    plain = Run.gradients
 
-    def spy(self, model, batch, n_data):
+    def spy(self, batch):
         seen.append(batch.x.dtype)
-        return plain(self, model, batch, n_data)
+        return plain(self, batch)
 
-    monkeypatch.setattr(IWDGPRegressor, "_loss", spy)
+    monkeypatch.setattr(Run, "gradients", spy)
     for architecture, dtype in [("LV-GP", torch.float32), ("GP", torch.float64)]:
         seen.clear()
         IWDGPRegressor(architecture=architecture, **SMALL).fit(*table)
