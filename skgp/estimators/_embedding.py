@@ -319,7 +319,7 @@ def _find_equal(X: Array, among: Array) -> Array:
     """For each row of X the number of the first equal one, or a larger number than there are."""
     rows = np.nan_to_num(np.concatenate([among, X]), nan=np.inf)
     _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return np.asarray(first[inverse[len(among) :]])
+    return np.asarray(first[inverse.ravel()[len(among) :]])  # NumPy 2.0 has an axis more
 
 
 def _find_nearest(X: Array, among: Array) -> Array:
