@@ -1,7 +1,7 @@
 """Groups of constructor parameters as frozen values, apart from the estimator that holds them."""
 
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 GroupT = TypeVar("GroupT")
 
@@ -15,4 +15,5 @@ def pick(group: type[GroupT], estimator: Any) -> GroupT:
         A dataclass.
     estimator : estimator
     """
-    return group(**{field.name: getattr(estimator, field.name) for field in fields(group)})  # type: ignore[arg-type]
+    names = [field.name for field in fields(cast(Any, group))]
+    return group(**{name: getattr(estimator, name) for name in names})

@@ -14,12 +14,17 @@ from skgp.core.training.run import train
 class Rows:
     """Rows whose single input is their own number, with targets 2 x + 1."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, weight: float = 1.0) -> None:
+        self.weight = weight
         self.x = torch.arange(n, dtype=torch.float64).unsqueeze(-1)
         self.served: list[list[int]] = []
 
     def __len__(self) -> int:
         return len(self.x)
+
+    @property
+    def n_data(self) -> float:
+        return self.weight * len(self.x)
 
     @property
     def order(self) -> Tensor:

@@ -200,6 +200,16 @@ def test_covariates_start_as_standardised_residuals(n_covariates: int) -> None:
     np.testing.assert_allclose(gram, np.eye(len(gram)), rtol=0, atol=0.01)
 
 
+def test_covariates_start_beside_a_row_at_the_ends_of_the_inputs() -> None:
+    """All columns of one row at 1e9, where inputs are cut off: float64 sees one direction only."""
+    X = torch.tensor(np.random.default_rng(0).standard_normal((40, 3)))
+    Y = X[:, :1].sin()
+    X[3] = 1e9
+    weights = start_covariates(X, Y, torch.ones(40).double(), 1, torch.Generator())
+    assert torch.isfinite(weights).all()
+    assert (X @ weights[:, :3].mT).abs().max() < 1e3
+
+
 def test_residuals_of_targets_that_are_linear_are_not_magnified() -> None:
     X = torch.tensor(np.random.default_rng(0).standard_normal((50, 2)))
     weights = start_covariates(X, X[:, :1], torch.ones(50).double(), 1, torch.Generator())

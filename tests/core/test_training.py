@@ -291,6 +291,15 @@ def test_a_fit_that_a_callback_ends_goes_back_one_epoch_if_the_last_step_did_har
     assert len(history.loss_curve) == 1
 
 
+@pytest.mark.parametrize(("weight", "is_taken"), [(1.0, False), (1e-6, True), (1e6, False)])
+def test_a_leap_is_judged_in_nats_of_all_rows(weight: float, is_taken: bool) -> None:
+    """A loss of 1e5 per row is a tenth of a nat in all where the rows weigh a millionth each."""
+    module = Line()
+    candidate = problem(module, Cliff(module, 0.3, 1e5), 0.5)
+    fit(candidate, Rows(4, weight), max_iter=1, schedule=constant)
+    np.testing.assert_allclose(module.w[0].item(), 0.5 if is_taken else 0.15, rtol=1e-6)
+
+
 def test_the_check_of_the_last_step_leaves_no_trace() -> None:
     """Neither in buffers that an evaluation changes nor in the optimiser."""
 

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.sparse import SparseLayer
-from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky
+from skgp.core.numerics.linalg import LOG_2PI, cholesky, inverse_cholesky
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _CHUNK = 2048
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
+_REGRESSION_JITTER = 1e-14  # of the same, relative to the mean of its diagonal
 _LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
 
 
@@ -184,7 +185,9 @@ def start_covariates(
     # the deviations along these.
     gram = x.mT @ (weight.unsqueeze(-1) * x)
     ridge = _RIDGE * weight.sum() * torch.eye(len(gram), dtype=x.dtype)
-    slope = torch.linalg.solve(gram + ridge, x.mT @ (weight.unsqueeze(-1) * Y))
+    # A column with a far outlier hides the others and the ridge from float64: hence the ladder.
+    factor = cholesky(gram + ridge, _REGRESSION_JITTER)
+    slope = torch.cholesky_solve(x.mT @ (weight.unsqueeze(-1) * Y), factor)
     residual = Y - x @ slope
     directions = principal_directions(residual, weight)[:, :n_covariates]
     variance = weight @ (residual @ directions).square() / weight.sum()

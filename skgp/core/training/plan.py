@@ -22,6 +22,10 @@ class Data(Protocol):
     def __len__(self) -> int: ...
 
     @property
+    def n_data(self) -> float:
+        """Sum of the weights of the rows."""
+
+    @property
     def order(self) -> Tensor:
         """Indices (n,) of the rows, in the order from which epochs are shuffled."""
 
