@@ -226,11 +226,13 @@ class OurStep:
         targets = torch.from_numpy(y.reshape(len(y), -1)).float()
         self.batch = Batch(x, Targets(targets, None), None)
         self.model.train()
+        self.n_steps = 0
 
     def __call__(self) -> None:
         self.optimizer.zero_grad()
-        self.loss(self.batch).backward()
+        self.loss(self.batch, self.n_steps).backward()
         self.optimizer.step()
+        self.n_steps += 1
 
     def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of y at X (N, D)."""

@@ -155,7 +155,7 @@ def fit_table(
         model.train()
         return score
 
-    return train(
+    model, history = train(
         [_candidate(recipe, model, table.n_data) for model in models],
         table,
         plan,
@@ -163,6 +163,8 @@ def fit_table(
         validate=None if held_out is None else validate,
         on_epoch=on_epoch,
     )
+    model.n_steps += len(history.loss_curve) * plan.n_batches(len(table))
+    return model, history
 
 
 class Stream(NamedTuple):
@@ -270,6 +272,7 @@ def fit_chunk(
     if state is not None:
         run.optimizer.load_state_dict(copy.deepcopy(state))
     run.epoch()
+    model.n_steps = run.n_steps
     enough = max(ENOUGH, n_inducing)
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
@@ -284,4 +287,4 @@ def draw_seed(rng: np.random.RandomState) -> int:
 
 def _candidate(recipe: Recipe, model: Model, n_data: float) -> Candidate[Model]:
     loss = partial(recipe.loss, model, n_data=n_data)
-    return Candidate(model, loss, recipe.optimizer(model, n_data))
+    return Candidate(model, loss, recipe.optimizer(model, n_data), model.n_steps)

@@ -72,6 +72,8 @@ class Model(nn.Module):
         Of inputs and targets.
     inputs : LatentInputs or None
         Of the training rows, if nobody observed them.
+    n_steps : int
+        Training steps done, from which the draws of further ones are numbered.
     """
 
     x_scale: Scale
@@ -83,6 +85,7 @@ class Model(nn.Module):
         self.likelihood = likelihood
         self.nodes = Trivial() if nodes is None else nodes
         self.inputs: LatentInputs | None = None
+        self.n_steps = 0
 
     @property
     def stack(self) -> Any:

@@ -127,8 +127,8 @@ def with_any_rows(model: Model, table: Table) -> None:
 class Loss(Protocol):
     """What is minimised, in nats per row."""
 
-    def __call__(self, model: Model, batch: Batch, n_data: float) -> Tensor:
-        """For a batch; n_data is the sum of the weights of all rows."""
+    def __call__(self, model: Model, batch: Batch, step: int, n_data: float) -> Tensor:
+        """For the batch of a training step; n_data is the sum of the weights of all rows."""
 
 
 @dataclass(frozen=True)

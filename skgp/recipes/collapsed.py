@@ -95,7 +95,7 @@ class Start:
 
 
 def collapsed_loss(
-    kind: Collapsed, weight_decay: float, model: Model, batch: Batch, n_data: float
+    kind: Collapsed, weight_decay: float, model: Model, batch: Batch, step: int, n_data: float
 ) -> Tensor:
     """Training loss of all rows, nats per row, with the penalty of a deep kernel's weights."""
     log_density = kind.log_marginal(model, _observed(model, batch, n_data)).sum()

@@ -167,6 +167,7 @@ def covariate_loss(
     weight_decay: float,
     model: Model,
     batch: Batch,
+    step: int,
     n_data: float,
 ) -> Tensor:
     """Training loss of a batch, nats per row, with the penalty on a deep kernel."""
@@ -177,7 +178,7 @@ def covariate_loss(
         stack,
         model.likelihood,
         batch,
-        model.nodes.generator(),
+        model.nodes.generator(step),
         n_samples=n_samples,
         n_importance=n_importance,
         beta_reg=beta_reg(n_data),

@@ -18,19 +18,24 @@ def with_latent_inputs(model: Model, table: Table, seed: int) -> Model:
 
 
 def latent_input_loss(
-    objective: Objective, beta_reg: DivergenceWeight, model: Model, batch: Batch, n_data: float
+    objective: Objective,
+    beta_reg: DivergenceWeight,
+    model: Model,
+    batch: Batch,
+    step: int,
+    n_data: float,
 ) -> Tensor:
     """Training loss of a batch, nats per row, with a draw of the inputs of each row."""
     assert model.inputs is not None
     assert batch.rows is not None
-    x, local_kl = model.inputs(batch.rows)
+    x, local_kl = model.inputs(batch.rows, step)
     return loss(
         objective,
         model.stack,
         model.likelihood,
-        model.nodes(len(x)),
+        model.nodes(len(x), step),
         batch._replace(x=x),
-        beta_reg=beta_reg(n_data),
+        beta_reg=beta_reg(n_data) * model.stack.divergence_share(step),
         n_data=n_data,
         local_kl=local_kl,
     )

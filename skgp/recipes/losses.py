@@ -41,12 +41,13 @@ def stack_loss(
     weight_decay: float,
     model: Model,
     batch: Batch,
+    step: int,
     n_data: float,
 ) -> Tensor:
     """Training loss of a batch, nats per row, with the penalty on a deep kernel."""
     stack = model.stack
     check_batch(stack.features, len(batch.x))
-    nodes = model.nodes(len(batch.x))
-    parts = objective, stack, model.likelihood, nodes, batch
-    value = loss(*parts, beta_reg=beta_reg(n_data), n_data=n_data)
+    weight = beta_reg(n_data) * stack.divergence_share(step)
+    parts = objective, stack, model.likelihood.at(step), model.nodes(len(batch.x), step), batch
+    value = loss(*parts, beta_reg=weight, n_data=n_data)
     return value + weight_decay * half_squared_norm(stack.features)

@@ -89,10 +89,13 @@ def build_dropout(network: Network, dropout: Dropout, setup: Setup) -> Model:
     return Model(passes, network.likelihood(setup, 1.0)).double()
 
 
-def masked_loss(weight_decay: float, model: Model, batch: Batch, n_data: float) -> Tensor:
+def masked_loss(
+    weight_decay: float, model: Model, batch: Batch, step: int, n_data: float
+) -> Tensor:
     """Training loss of a batch, nats per row, with the penalty of the network's weights."""
     network = cast(Passes, model.source).network
-    return dropout_loss(network, model.likelihood, batch, weight_decay=weight_decay)
+    kept = network.draw(len(batch.x), step)
+    return dropout_loss(network, model.likelihood, batch, kept, weight_decay=weight_decay)
 
 
 # ------------------------------------------------------------------ autoencoders
@@ -144,13 +147,13 @@ def build_autoencoder(network: Network, latent: LatentVariables, setup: Setup) -
 
 
 def autoencoder_loss(
-    weight_decay: float, beta_reg: float, model: Model, batch: Batch, n_data: float
+    weight_decay: float, beta_reg: float, model: Model, batch: Batch, step: int, n_data: float
 ) -> Tensor:
     """Training loss of a batch, nats per row, with the penalty of the networks' weights."""
     return cvae_loss(
         cast(Decoder, model.source).network,
         model.likelihood,
-        model.nodes(len(batch.x)),
+        model.nodes(len(batch.x), step),
         batch,
         beta_reg=beta_reg,
         weight_decay=weight_decay,

@@ -123,7 +123,7 @@ def test_weight_decay_is_a_penalty_on_the_network_alone(data: Data) -> None:
         for step in (1e-5, -2e-5):
             with torch.no_grad():
                 parameter.view(-1)[0] += step
-                values.append(recipe.loss(model, batch, 60.0).item())
+                values.append(recipe.loss(model, batch, 0, 60.0).item())
         with torch.no_grad():
             parameter.view(-1)[0] += 1e-5
         return (values[0] - values[1]) / 2e-5

@@ -1,5 +1,6 @@
 """What an estimator is made of: recipes that pickle, short hierarchies, short calls, states."""
 
+import dataclasses
 import inspect
 import pickle
 import sys
@@ -12,14 +13,17 @@ import pytest
 import torch
 from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
 from sklearn.utils import check_random_state
+from torch import Tensor
 
+from skgp.core.data import Batch
 from skgp.core.numerics import linalg
 from skgp.core.training.plan import Candidate
 from skgp.core.training.run import Run
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, first_models, make_table, observed, scalar_like
+from skgp.fitting.model import Model
 from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Running
+from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 
 CASES = (*REGRESSORS, *CLASSIFIERS, *EMBEDDINGS)
@@ -125,6 +129,34 @@ def test_calls_are_short(case: Case, data: Data, monkeypatch: Any) -> None:
     assert depth <= DEEPER.get((name, "fit"), MOST_FRAMES["fit"])
     depth = frames_to_cholesky(partial(model.predict_dist, new), monkeypatch)
     assert depth <= DEEPER.get((name, "predict_dist"), MOST_FRAMES["predict_dist"])
+
+
+def test_asking_for_a_loss_changes_nothing(
+    case: Case, data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a function of the model, the batch and the number of the step."""
+    original = case.cls._recipe
+    seen: list[int] = []
+
+    def spied(self: Any) -> Recipe:
+        recipe = original(self)
+
+        def asked_twice(model: Model, batch: Batch, step: int, n_data: float) -> Tensor:
+            before = {name: value.clone() for name, value in model.state_dict().items()}
+            first, again = (recipe.loss(model, batch, step, n_data) for _ in range(2))
+            assert again.item() == first.item()
+            for name, value in model.state_dict().items():
+                assert torch.equal(value, before[name])
+            seen.append(step)
+            return first
+
+        return dataclasses.replace(recipe, loss=asked_twice)
+
+    monkeypatch.setattr(case.cls, "_recipe", spied)
+    model = case.make(max_iter=2, **case.known({"n_inducing": 5, "batch_size": 25}))
+    model.fit(*arguments(case, data))
+    assert seen[0] == 0
+    assert model.model_.n_steps == max(seen) + 1
 
 
 @pytest.mark.only(REGRESSORS)

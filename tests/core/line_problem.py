@@ -44,8 +44,8 @@ class Line(nn.Module):
         self.w = nn.Parameter(torch.tensor([a, b], dtype=torch.float64))
 
 
-def squared_error(module: Line) -> Callable[[Batch], Tensor]:
-    def loss(batch: Batch) -> Tensor:
+def squared_error(module: Line) -> Callable[[Batch, int], Tensor]:
+    def loss(batch: Batch, step: int) -> Tensor:
         prediction = module.w[0] * batch.x + module.w[1]
         return (prediction - batch.targets.y).square().mean()
 
@@ -92,7 +92,9 @@ def fit(
     )
 
 
-def problem(module: Line, loss: Callable[[Batch], Tensor], learning_rate: float = 0.1) -> Candidate:
+def problem(
+    module: Line, loss: Callable[[Batch, int], Tensor], learning_rate: float = 0.1
+) -> Candidate:
     optimizer = Adam([module.w], learning_rate)
     return Candidate(module, loss, optimizer)
 
@@ -111,7 +113,7 @@ class Sick:
         self.fail = fail
         self.seen: list[list[float]] = []
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch, step: int) -> Tensor:
         self.seen.append(self.module.w.tolist())
-        value = squared_error(self.module)(batch)
+        value = squared_error(self.module)(batch, step)
         return self.fail(value) if len(self.seen) in self.at else value

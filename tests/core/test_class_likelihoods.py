@@ -244,9 +244,13 @@ def test_softmax_draws_anew_in_each_step_and_for_each_row(rng: np.random.Generat
     one = random_latent(rng, 1, 1, 3)
     rows = Latent(*(part.expand(1, 4000, 3) for part in one))
     likelihood = Softmax(3, 5, 4096, 0).double()
-    values = [to_array(likelihood.expected_log_prob(rows, targets(*[2] * 4000))) for _ in "ab"]
-    expected = likelihood.eval().expected_log_prob(one, targets(2)).item()
+    values = [
+        to_array(likelihood.at(step).expected_log_prob(rows, targets(*[2] * 4000)))
+        for step in (0, 1, 0)
+    ]
+    expected = likelihood.expected_log_prob(one, targets(2)).item()
     assert np.unique(np.concatenate(values)).size == 8000
+    np.testing.assert_array_equal(values[2], values[0])
     for value in values:
         error = 4.0 * value.std() / math.sqrt(value.size) + 1e-3
         np.testing.assert_allclose(value.mean(), expected, rtol=0, atol=error)

@@ -203,7 +203,7 @@ def test_moments_loss_and_gradients_equal_the_deep_gp_of_gpytorch(
     """Both sides get the same base noise, a draw for each row, layer and sample."""
     stack = random_stack(rng, widths, covariance=covariance, jitter=JITTER)
     likelihood = random_likelihood(rng, 1)
-    nodes: Nodes = Sampled(widths[:-1], 5, 2, 0)(6)
+    nodes: Nodes = Sampled(widths[:-1], 5, 2, 0)(6, 0)
     noise: Iterator[Tensor] = iter(nodes.xi)
 
     def rsample(self: torch.distributions.Normal) -> Tensor:

@@ -78,7 +78,7 @@ def test_bound_of_a_deep_gp_against_loops(rng: np.random.Generator, n_layers: in
     widths = [2, 1][: n_layers - 1]
     stack = random_stack(rng, [*widths, 1], covariance="full")
     likelihood = random_likelihood(rng, 1)
-    nodes = Sampled(widths, 4, 8, 0)(5)
+    nodes = Sampled(widths, 4, 8, 0)(5, 0)
     assert nodes.xi[0].shape == (4, 5, 2)
     x, y = normal(rng, 5, 3), normal(rng, 5, 1)
     latent = stack(x, nodes, stack.factors())
@@ -142,7 +142,7 @@ def test_sobol_nodes_of_a_prediction_approach_the_deep_gp(
     values = [
         to_array(log_density(stack, likelihood, nodes, x, Targets(y, None)))
         for nodes in (
-            Sampled([2], 1, 512, 0).eval()(6),
+            Sampled([2], 1, 512, 0)(6),
             make_quadrature("gauss-hermite", [2], 24, 0)(6),
         )
     ]
@@ -222,7 +222,7 @@ def test_gradient_of_the_whole_loss(rng: np.random.Generator, family: str) -> No
     sampled = family.startswith("dgp")
     rule: nn.Module
     if sampled:
-        rule = Sampled(widths, 2, 3, 0).eval()  # fixed nodes
+        rule = Sampled(widths, 2, 3, 0)
     else:
         rule = moved(make_quadrature(family[5:], widths, 2, 0), rng)
     objective = {"dgp": ELBO, "dgp-gamma": gamma_robust(1.1)}.get(family, PREDICTIVE)

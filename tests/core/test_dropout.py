@@ -89,8 +89,9 @@ def test_loss_is_that_of_a_loop(rng: np.random.Generator, masked: bool, weighted
         Targets(y, torch.from_numpy(observed) if masked else None),
         None if weight is None else torch.from_numpy(weight),
     )
-    kept = to_array(copy.deepcopy(network).draw(7))[0]
-    value = dropout_loss(network, likelihood, batch, weight_decay=0.02)
+    drawn = network.draw(7, 0)
+    kept = to_array(drawn)[0]
+    value = dropout_loss(network, likelihood, batch, drawn, weight_decay=0.02)
     total = 0.0
     for b in range(7):
         f = naive_pass(network, to_array(x)[b], kept[b])
@@ -107,12 +108,11 @@ def test_loss_is_that_of_a_loop(rng: np.random.Generator, masked: bool, weighted
 def test_gradient_of_the_loss(rng: np.random.Generator) -> None:
     network, likelihood = make_network(rng), Gaussian(P, 0.4, 1e-4).double()
     batch = Batch(normal(rng, 7, D), Targets(normal(rng, 7, P), None), None)
-    state = network.generator_state.clone()
+    kept = network.draw(7, 0)
     parameters = [*network.parameters(), *likelihood.parameters()]
 
     def loss(*_: Tensor) -> Tensor:
-        network.generator_state.copy_(state)  # the same masks at every call
-        return dropout_loss(network, likelihood, batch, weight_decay=0.02)
+        return dropout_loss(network, likelihood, batch, kept, weight_decay=0.02)
 
     assert torch.autograd.gradcheck(loss, parameters)
 
@@ -137,11 +137,11 @@ def test_training_without_dropout_is_that_of_the_plain_network(rng: np.random.Ge
         torch.optim.SGD([*network.parameters(), *likelihood.parameters()], 0.1),
         torch.optim.SGD(parameters, 0.1, weight_decay=0.0),
     ]
-    for _ in range(10):
+    for step in range(10):
         variance = (1e-4 + log_excess.exp()).expand(30, -1)
         penalty = sum(p.square().sum() for p in plain.parameters())
         losses = [
-            dropout_loss(network, likelihood, batch, weight_decay=0.02),
+            dropout_loss(network, likelihood, batch, network.draw(30, step), weight_decay=0.02),
             nll(plain(batch.x), batch.targets.y, variance) / 30 + 0.01 * penalty,
         ]
         for optimizer, value in zip(optimizers, losses, strict=True):
@@ -178,7 +178,7 @@ def test_masks_have_mean_one_and_are_independent(dropout: float) -> None:
             network.parameters(), (0.0, 1.0 / width, 1.0, 0.0), strict=True
         ):
             parameter.fill_(value)
-    for kept in (network.kept, network.draw(n).movedim(0, 1)):
+    for kept in (network.kept, network.draw(n, 0).movedim(0, 1)):
         means = to_array(network(torch.zeros(1, 1).double(), kept)).ravel()
         variance = dropout / (1.0 - dropout) / width  # of the mean of independent masks
         assert abs(means.mean() - 1.0) < 5.0 * math.sqrt(variance / n)
@@ -190,7 +190,10 @@ def test_training_leaves_the_masks_of_the_passes(rng: np.random.Generator) -> No
     network, likelihood = make_network(rng), Gaussian(P, 0.4, 1e-4).double()
     batch = Batch(normal(rng, 7, D), Targets(normal(rng, 7, P), None), None)
     kept, before = network.kept.clone(), network(batch.x, network.kept)
-    losses = {dropout_loss(network, likelihood, batch, weight_decay=0.0).item() for _ in range(5)}
+    losses = {
+        dropout_loss(network, likelihood, batch, network.draw(7, step), weight_decay=0.0).item()
+        for step in range(5)
+    }
     assert len(losses) == 5  # each step has masks of its own
     assert torch.equal(network.kept, kept)
     assert torch.equal(network(batch.x, network.kept), before)
@@ -204,9 +207,10 @@ def test_a_seed_fixes_weights_and_masks(rng: np.random.Generator) -> None:
         assert not a.any() or not torch.equal(a, c)
     assert torch.equal(first.kept, second.kept)
     assert not torch.equal(first.kept, other.kept)
-    for _ in range(3):
-        assert torch.equal(draw := first.draw(9), second.draw(9))
-        assert not torch.equal(draw, other.draw(9))
+    for step in range(3):
+        assert torch.equal(draw := first.draw(9, step), second.draw(9, step))
+        assert not torch.equal(draw, other.draw(9, step))
+        assert not torch.equal(draw, first.draw(9, step + 1))
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -215,32 +219,23 @@ def test_a_seed_fixes_weights_and_masks(rng: np.random.Generator) -> None:
     [copy.deepcopy, lambda network: pickle.loads(pickle.dumps(network))],
     ids=["deepcopy", "pickle"],
 )
-def test_a_copy_draws_what_the_original_draws(rng: np.random.Generator, copied: Any) -> None:
+def test_draws_are_a_function_of_the_step(rng: np.random.Generator, copied: Any) -> None:
+    """Of a copy too, and however often one asks for them."""
     network = make_network(rng)
-    network.draw(9)
+    first = [network.draw(9, step) for step in range(3)]
     again = copied(network)
     assert torch.equal(again.kept, network.kept)
-    assert torch.equal(again.draw(9), network.draw(9))
-    # and they share nothing
-    network.draw(9)
-    assert not torch.equal(again.draw(9), network.draw(9))
-
-
-def test_a_rollback_restores_the_generator(rng: np.random.Generator) -> None:
-    network = make_network(rng)
-    state = copy.deepcopy(network.state_dict())
-    first = network.draw(9)
-    assert not torch.equal(network.draw(9), first)
-    network.load_state_dict(state)
-    assert torch.equal(network.draw(9), first)
+    for step in (2, 0, 1):
+        assert torch.equal(network.draw(9, step), first[step])
+        assert torch.equal(again.draw(9, step), first[step])
 
 
 def test_precision_leaves_the_masks(rng: np.random.Generator) -> None:
-    """They are bits and the state of a generator, which no change of dtype rounds."""
+    """They are bits, which no change of dtype rounds."""
     double = make_network(rng)
     single = copy.deepcopy(double).float()
     assert torch.equal(single.double().kept, double.kept)
-    assert torch.equal(single.draw(9), double.draw(9))
+    assert torch.equal(single.draw(9, 1), double.draw(9, 1))
 
 
 def test_a_new_network_is_zero() -> None:

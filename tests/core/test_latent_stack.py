@@ -43,7 +43,7 @@ def batch_of(rng: np.random.Generator, n_rows: int, n_outputs: int = 1) -> Batch
 def test_moments_at_the_nodes_against_loops(rng: np.random.Generator, architecture: str) -> None:
     """[h, w] or h + f P up the stack, and the spread of f within a cell at the top."""
     stack = random_latent_stack(rng, architecture, n_latents=2)
-    nodes = Sampled(WIDTHS[architecture], 1, 6, 0).eval().double()(4)
+    nodes = Sampled(WIDTHS[architecture], 1, 6, 0).double()(4)
     x = normal(rng, 4, 2)
     latent = stack(x, nodes, stack.factors())
     naive = stack_moments(stack, to_array(x), nodes_of(nodes.xi))
@@ -56,7 +56,7 @@ def test_moments_at_the_nodes_against_loops(rng: np.random.Generator, architectu
 
 def test_several_covariates_enter_beside_the_inputs(rng: np.random.Generator) -> None:
     stack = random_latent_stack(rng, "LV-GP", n_covariates=3)
-    nodes = Sampled([3], 1, 5, 0).eval().double()(4)
+    nodes = Sampled([3], 1, 5, 0).double()(4)
     x = normal(rng, 4, 2)
     latent = stack(x, nodes, stack.factors())
     naive = stack_moments(stack, to_array(x), nodes_of(nodes.xi))
@@ -65,7 +65,7 @@ def test_several_covariates_enter_beside_the_inputs(rng: np.random.Generator) ->
 
 def test_nothing_is_spread_without_covariates(rng: np.random.Generator) -> None:
     stack = random_latent_stack(rng, "GP-GP")
-    nodes = Sampled([2], 1, 6, 0).eval().double()(4)
+    nodes = Sampled([2], 1, 6, 0).double()(4)
     x = normal(rng, 4, 2)
     latent = stack(x, nodes, stack.factors())
     naive = stack_moments(stack, to_array(x), nodes_of(nodes.xi))
@@ -75,7 +75,7 @@ def test_nothing_is_spread_without_covariates(rng: np.random.Generator) -> None:
 
 def test_nothing_is_spread_with_one_node(rng: np.random.Generator) -> None:
     stack = random_latent_stack(rng, "LV-GP-GP")
-    nodes = Sampled([1, 2], 1, 1, 0).eval().double()(4)
+    nodes = Sampled([1, 2], 1, 1, 0).double()(4)
     x = normal(rng, 4, 2)
     latent = stack(x, nodes, stack.factors())
     naive = stack_moments(stack, to_array(x), nodes_of(nodes.xi))
@@ -93,7 +93,7 @@ def test_spread_components_of_a_uniform_covariate_are_uniform(rng: np.random.Gen
     with torch.no_grad():
         top.kernel.log_variance.fill_(-60.0)
     top.slope = nn.Parameter(torch.tensor([[0.0], [0.0], [2.0]]).double())
-    nodes = Sampled([1], 1, 128, 0).eval().double()(1)
+    nodes = Sampled([1], 1, 128, 0).double()(1)
     latent = stack(normal(rng, 3, 2), nodes, stack.factors())
     w = np.sort(2.0 * to_array(nodes.xi[0])[:, 0, 0])
     gaps = np.diff(w)
@@ -261,7 +261,8 @@ def test_a_stack_without_covariates_is_a_deep_gp(
             for seed in range(40)
         ])  # fmt: skip
         theirs = np.array([
-            loss(ELBO, deep, likelihood, nodes(6), batch, **settings).item() for _ in range(40)
+            loss(ELBO, deep, likelihood, nodes(6, step), batch, **settings).item()
+            for step in range(40)
         ])  # fmt: skip
     error = math.sqrt((ours.var(ddof=1) + theirs.var(ddof=1)) / 40)
     assert error < 0.02 * abs(theirs.mean())
@@ -285,7 +286,7 @@ def test_features_stand_in_front_of_the_covariates(rng: np.random.Generator) -> 
     deep = LatentStack(list(plain.hidden), plain.top, linear)
     batch = batch_of(rng, 3)._replace(x=normal(rng, 3, 5))
     values = batch._replace(x=linear(batch.x))
-    nodes = Sampled([1, 2], 1, 4, 0).eval().double()(3)
+    nodes = Sampled([1, 2], 1, 4, 0).double()(3)
     for actual, expected in zip(
         deep(batch.x, nodes, deep.factors()),
         plain(values.x, nodes, plain.factors()),

@@ -45,7 +45,7 @@ def joined(nodes: Nodes) -> np.ndarray:
 
 def test_training_draws_differ_from_step_to_step_and_from_row_to_row() -> None:
     rule = sampled()
-    draws = np.stack([joined(rule(7)) for _ in range(3)])
+    draws = np.stack([joined(rule(7, step)) for step in range(3)])
     assert draws.shape == (3, N_SAMPLES, 7, 3)
     assert len(np.unique(draws)) == draws.size
 
@@ -53,7 +53,7 @@ def test_training_draws_differ_from_step_to_step_and_from_row_to_row() -> None:
 def test_training_draws_are_standard_normal_and_independent() -> None:
     """Over 40 steps of 50 rows: moments to order four and correlations, in standard errors."""
     rule = sampled()
-    draws = np.concatenate([joined(rule(50)).reshape(-1, 3) for _ in range(40)])
+    draws = np.concatenate([joined(rule(50, step)).reshape(-1, 3) for step in range(40)])
     n = len(draws)
     assert n == 40 * 50 * N_SAMPLES
     for order, expected, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
@@ -71,66 +71,58 @@ def test_training_draws_are_standard_normal_and_independent() -> None:
 
 def test_sampled_nodes_weigh_the_same() -> None:
     rule = sampled(n_fixed=10)
-    np.testing.assert_allclose(rule(3).log_omega.exp().numpy(), 1.0 / N_SAMPLES, rtol=1e-14)
-    np.testing.assert_allclose(rule.eval()(3).log_omega.exp().numpy(), 0.1, rtol=1e-14)
+    np.testing.assert_allclose(rule(3, 0).log_omega.exp().numpy(), 1.0 / N_SAMPLES, rtol=1e-14)
+    np.testing.assert_allclose(rule(3).log_omega.exp().numpy(), 0.1, rtol=1e-14)
 
 
 def test_a_node_of_a_batch_is_the_same_draw_in_every_layer() -> None:
     """The widths split one table of draws: the second layer's are not the first layer's."""
-    nodes = sampled()(4)
+    nodes = sampled()(4, 0)
     assert [xi.shape[-1] for xi in nodes.xi] == [2, 1]
     whole = torch.cat(nodes.xi, -1)
     assert len(whole.unique()) == whole.numel()
 
 
-@pytest.mark.parametrize("way", ["deepcopy", "state_dict", "pickle"])
-def test_copies_and_restored_rules_go_on_with_the_draws_that_were_due(way: str) -> None:
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda rule: pickle.loads(pickle.dumps(rule))], ids=["copy", "pickle"]
+)
+def test_draws_are_a_function_of_the_step(copied: Any) -> None:
+    """Of a copy too, and however often one asks for them."""
     rule = sampled()
-    rule(5)
-    if way == "deepcopy":
-        twin = copy.deepcopy(rule)
-    elif way == "pickle":
-        twin = pickle.loads(pickle.dumps(rule))
-    else:
-        twin = sampled()
-        twin.load_state_dict(rule.state_dict())
-    for _ in range(2):
-        np.testing.assert_array_equal(joined(twin(5)), joined(rule(5)))
+    first = [joined(rule(5, step)) for step in range(3)]
+    for step in (2, 0, 1):
+        for twin in (rule, copied(rule)):
+            np.testing.assert_array_equal(joined(twin(5, step)), first[step])
 
 
 def test_training_draws_come_from_the_seed_and_no_global_state() -> None:
     state = torch.random.get_rng_state()
-    first, again, other = (joined(sampled(seed=seed)(4)) for seed in (1, 1, 2))
+    first, again, other = (joined(sampled(seed=seed)(4, 0)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
     # seeds are apart by more than a run has steps
-    second = sampled(seed=1)
-    second(4)
-    assert (joined(second(4)) != other).all()
+    assert (joined(sampled(seed=1)(4, 1)) != other).all()
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 def test_every_bit_of_the_seed_counts() -> None:
     """Seeds of restarts are any numbers below 2^31."""
-    first = np.array([joined(sampled(2, 1 << bit)(1)).ravel() for bit in range(31)])
+    first = np.array([joined(sampled(2, 1 << bit)(1, 0)).ravel() for bit in range(31)])
     assert len(np.unique(first)) == first.size
 
 
 def test_evaluation_nodes_are_fixed_and_shared_by_rows() -> None:
     rule = sampled(n_fixed=16)
-    due = joined(copy.deepcopy(rule)(3))
-    fixed = rule.eval()(3)
+    fixed = rule(3)
     assert [tuple(xi.shape) for xi in fixed.xi] == [(16, 1, 2), (16, 1, 1)]
     np.testing.assert_array_equal(joined(rule(5)), joined(fixed))
-    np.testing.assert_array_equal(joined(sampled(n_fixed=16).eval()(1)), joined(fixed))
-    # looking does not use up a training draw
-    np.testing.assert_array_equal(joined(rule.train()(3)), due)
+    np.testing.assert_array_equal(joined(sampled(n_fixed=16)(1)), joined(fixed))
 
 
 @pytest.mark.parametrize("n_fixed", [1, 2, 32, 33, 1024])
 def test_evaluation_nodes_are_finite_for_every_seed(n_fixed: int) -> None:
     for seed in range(20):
-        assert np.isfinite(joined(sampled(n_fixed, seed).eval()(1))).all()
+        assert np.isfinite(joined(sampled(n_fixed, seed)(1))).all()
 
 
 def test_a_sobol_point_at_zero_becomes_a_far_but_finite_node(monkeypatch: Any) -> None:
@@ -138,7 +130,7 @@ def test_a_sobol_point_at_zero_becomes_a_far_but_finite_node(monkeypatch: Any) -
         return torch.tensor([[0.0, 0.5, 1.0]], dtype=dtype).expand(n, -1)
 
     monkeypatch.setattr(torch.quasirandom.SobolEngine, "draw", draw)
-    xi = joined(sampled(n_fixed=4).eval()(1))
+    xi = joined(sampled(n_fixed=4)(1))
     assert np.isfinite(xi).all()
     np.testing.assert_allclose(xi[0, 0], [-xi[0, 0, 2], 0.0, xi[0, 0, 2]], atol=1e-9)
     assert 1.5 < xi[0, 0, 2] < 3.0
@@ -148,7 +140,7 @@ def test_evaluation_nodes_have_the_moments_of_the_normal_nearly() -> None:
     """256 Sobol points are closer to the moments than a quarter of a standard error."""
     n = 256
     for seed in range(5):
-        xi = joined(sampled(n, seed).eval()(1))[:, 0]
+        xi = joined(sampled(n, seed)(1))[:, 0]
         assert np.abs(xi.mean(0)).max() < 0.25 / math.sqrt(n)
         assert np.abs((xi**2).mean(0) - 1.0).max() < 0.5 * math.sqrt(2.0 / n)
         assert np.abs((xi.T @ xi / n)[np.triu_indices(3, 1)]).max() < 1.0 / math.sqrt(n)
@@ -156,9 +148,9 @@ def test_evaluation_nodes_have_the_moments_of_the_normal_nearly() -> None:
 
 def test_dtype_follows_the_module() -> None:
     rule = sampled().float()
-    assert {xi.dtype for xi in rule(2).xi} == {torch.float32}
-    assert rule(2).log_omega.dtype == torch.float32
-    assert {xi.dtype for xi in rule.eval()(2).xi} == {torch.float32}
+    for step in (0, None):
+        assert {xi.dtype for xi in rule(2, step).xi} == {torch.float32}
+        assert rule(2, step).log_omega.dtype == torch.float32
 
 
 def test_trivial_rule_is_the_trivial_node() -> None:
@@ -169,7 +161,7 @@ def test_trivial_rule_is_the_trivial_node() -> None:
 
 
 def test_stretched_nodes_reach_farther_and_their_weights_make_up_for_it() -> None:
-    rule = Sampled([2, 1], N_SAMPLES, 4096, 5, [1.0, 2.0]).eval()
+    rule = Sampled([2, 1], N_SAMPLES, 4096, 5, [1.0, 2.0])
     xi, log_omega = joined(rule(3))[:, 0], rule(3).log_omega.numpy()
     omega = np.exp(log_omega)
     assert omega.sum() == pytest.approx(1.0, abs=1e-12)
@@ -187,8 +179,8 @@ def test_stretched_nodes_reach_farther_and_their_weights_make_up_for_it() -> Non
 def test_nodes_of_units_are_the_last_of_the_rule(integrated: bool) -> None:
     """Training has none for them if they are integrated out; those of hidden layers stay."""
     ours, rule = UnitNodes(sampled(), integrated), sampled()
-    for _ in range(2):
-        nodes, expected = ours(7), rule(7)
+    for step in range(2):
+        nodes, expected = ours(7, step), rule(7, step)
         (hidden,) = nodes.xi
         np.testing.assert_array_equal(hidden.numpy(), expected.xi[0].numpy())
         np.testing.assert_array_equal(nodes.log_omega.numpy(), expected.log_omega.numpy())
@@ -196,15 +188,15 @@ def test_nodes_of_units_are_the_last_of_the_rule(integrated: bool) -> None:
             assert nodes.units is None
         else:
             np.testing.assert_array_equal(nodes.units.numpy(), expected.xi[1].numpy())
-    nodes, expected = ours.eval()(7), rule.eval()(7)
+    nodes, expected = ours(7), rule(7)
     for actual, wanted in zip((*nodes.xi, nodes.units), expected.xi, strict=True):
         np.testing.assert_array_equal(actual.numpy(), wanted.numpy())
 
 
 def test_units_that_are_integrated_out_leave_training_one_node() -> None:
     alone = UnitNodes(Sampled([2], N_SAMPLES, 8, 0), integrated=True)
+    assert alone(7, 0).xi == ()
+    assert alone(7, 0).units is None
+    assert alone(7, 0).log_omega.tolist() == [0.0]
     assert alone(7).xi == ()
-    assert alone(7).units is None
-    assert alone(7).log_omega.tolist() == [0.0]
-    assert alone.eval()(7).xi == ()
     assert alone(7).units.shape == (8, 1, 2)

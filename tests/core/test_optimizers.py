@@ -33,7 +33,7 @@ class Parabola(nn.Module):
         self.H = Q @ torch.diag(torch.tensor([0.1, 1.0, 10.0]).double()) @ Q.mT
         self.b = torch.tensor([1.0, -2.0, 0.5]).double()
 
-    def loss(self, batch: Batch | None = None) -> Tensor:
+    def loss(self, batch: Batch | None = None, step: int = 0) -> Tensor:
         return 0.5 * self.w @ self.H @ self.w - self.b @ self.w + 3.0
 
 
@@ -52,7 +52,7 @@ def test_adam_is_that_of_torch_with_the_schedule() -> None:
     for step, rows in enumerate(served):
         adam.param_groups[0]["lr"] = 0.1 * one_cycle(step / len(served))
         adam.zero_grad()
-        loss(data.batch(torch.tensor(rows))).backward()
+        loss(data.batch(torch.tensor(rows)), step).backward()
         adam.step()
     assert len(served) == 10
     assert sorted(flat(served[:2])) == list(range(8))
@@ -190,14 +190,14 @@ def test_adam_is_never_converged_and_returns_the_loss_before_the_step() -> None:
 
     def closure() -> Tensor:
         module.zero_grad()
-        value = loss(batch)
+        value = loss(batch, 0)
         value.backward()
         return value
 
-    before = loss(batch).item()
+    before = loss(batch, 0).item()
     assert optimizer.step(closure, 0.0) == before
     assert not optimizer.is_converged
-    assert loss(batch).item() == before
+    assert loss(batch, 0).item() == before
 
 
 # ---------------------------------------------------------------------- L-BFGS
@@ -248,7 +248,7 @@ class Evidence(nn.Module):
         self.r2 = torch.from_numpy(np.square(x - x.T))
         self.y = torch.from_numpy(y)
 
-    def loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: Batch, step: int) -> Tensor:
         lengthscale, variance, noise = self.log.exp()
         K = variance * torch.exp(-0.5 * self.r2 / lengthscale**2) + noise * torch.eye(len(self.y))
         zero = torch.zeros_like(self.y)

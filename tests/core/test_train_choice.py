@@ -29,9 +29,9 @@ def test_restarts_compare_the_last_trial_epoch_not_the_first() -> None:
     slow, fast = Line(1.0, 1.0), Line(0.0, 1.0)
     calls: list[str] = []
 
-    def bad_later(batch: Batch) -> Tensor:
+    def bad_later(batch: Batch, step: int) -> Tensor:
         calls.append("slow")
-        return squared_error(slow)(batch) + (100.0 if len(calls) > 1 else 0.0)
+        return squared_error(slow)(batch, step) + (100.0 if len(calls) > 1 else 0.0)
 
     candidates = [problem(slow, bad_later), problem(fast, squared_error(fast))]
     module, history = fit(candidates, Rows(4), n_trial_epochs=2)
@@ -61,7 +61,7 @@ def test_trials_are_not_longer_than_the_fit() -> None:
     assert len(history.loss_curve) == 2
 
 
-def always_nan(batch: Batch) -> Tensor:
+def always_nan(batch: Batch, step: int) -> Tensor:
     return torch.tensor(math.nan, dtype=torch.float64, requires_grad=True)
 
 
@@ -213,12 +213,12 @@ def test_interrupt_during_a_trial_keeps_the_best_run_so_far() -> None:
     good, bad = line(2.0, 1.0), line(50.0, 0.0)
     calls = 0
 
-    def interrupting(batch: Batch) -> Tensor:
+    def interrupting(batch: Batch, step: int) -> Tensor:
         nonlocal calls
         calls += 1
         if calls == 2:
             raise KeyboardInterrupt
-        return bad.loss(batch)
+        return bad.loss(batch, step)
 
     candidates = [good, problem(bad.module, interrupting)]
     module, history = train(

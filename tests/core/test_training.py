@@ -234,7 +234,7 @@ def test_a_state_whose_loss_is_not_finite_is_no_state_to_go_back_to(n: int) -> N
     """The last step of an epoch leaves the domain of the loss: w < 0 has no logarithm."""
     module = Line(1.0)
 
-    def loss(batch: Batch) -> Tensor:
+    def loss(batch: Batch, step: int) -> Tensor:
         # 4 (w - 0.02)^2 where w > 0, else NaN
         return 4.0 * (module.w[0].log().exp() - 0.02).square()
 
@@ -254,7 +254,7 @@ class Cliff:
         self.edge = edge
         self.beyond = beyond
 
-    def __call__(self, batch: Batch) -> Tensor:
+    def __call__(self, batch: Batch, step: int) -> Tensor:
         w = self.module.w[0]
         return (w - 1.0).square() + torch.where(w > self.edge, self.beyond, 0.0)
 
@@ -267,6 +267,15 @@ def test_the_last_step_is_taken_back_if_it_leads_over_the_edge(beyond: float) ->
     _, history = fit(candidate, Rows(4), max_iter=1, schedule=constant)
     np.testing.assert_allclose(module.w[0].item(), 0.15, rtol=1e-6)
     assert history.loss_curve == [1.0]
+
+
+def test_a_fit_that_would_end_beyond_the_edge_goes_back_to_before_it() -> None:
+    """The first of two steps leads over it, from where the last one cannot come back."""
+    module = Line()
+    candidate = problem(module, Cliff(module, 0.3, 1e5), 0.5)
+    _, history = fit(candidate, Rows(4), max_iter=2, schedule=constant)
+    np.testing.assert_allclose(module.w[0].item(), 0.15, rtol=1e-6)
+    assert history.loss_curve == [1.0, 1.0]
 
 
 def test_a_last_step_that_no_shorter_one_mends_is_an_error() -> None:
@@ -310,9 +319,9 @@ def test_the_check_of_the_last_step_leaves_no_trace() -> None:
 
     module = Counting()
 
-    def loss(batch: Batch) -> Tensor:
+    def loss(batch: Batch, step: int) -> Tensor:
         module.calls += 1
-        return squared_error(module)(batch)
+        return squared_error(module)(batch, step)
 
     run = Run(problem(module, loss), Rows(8), plan(max_iter=2), generator())
     for _ in range(2):
@@ -371,7 +380,7 @@ def test_a_run_that_has_begun_takes_no_other_state() -> None:
 
 
 def test_other_errors_pass_through() -> None:
-    def broken(batch: Batch) -> Tensor:
+    def broken(batch: Batch, step: int) -> Tensor:
         raise KeyError("no such column")
 
     with pytest.raises(KeyError, match="no such column"):

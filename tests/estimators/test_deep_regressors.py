@@ -161,11 +161,10 @@ def test_loss_of_a_training_step_against_loops(table, rng, monkeypatch, name):
     def spied(self):
         recipe = original(self)
 
-        def spy(model, batch, n_data):
-            # The draws of a step are those that a copy of the rule would make.
+        def spy(model, batch, step, n_data):
             before = copy.deepcopy(model)
-            nodes = copy.deepcopy(model).nodes(len(batch.x))
-            value = recipe.loss(model, batch, n_data)
+            nodes = before.nodes(len(batch.x), step)
+            value = recipe.loss(model, batch, step, n_data)
             steps.append((before, batch, nodes, value.item()))
             return value
 

@@ -180,11 +180,11 @@ def test_continued_training_uses_new_draws(table):
     model = DGPRegressor(**DGP)
     for n_calls in range(1, 4):
         model.partial_fit(X, Y[:, 0])
-        assert int(model.model_.nodes.step) == n_calls
+        assert model.model_.n_steps == n_calls
     warm = DGPRegressor(**DGP, warm_start=True).fit(X, Y[:, 0])
-    assert int(warm.model_.nodes.step) == 6
+    assert warm.model_.n_steps == 6
     warm.fit(X, Y[:, 0])
-    assert int(warm.model_.nodes.step) == 12
+    assert warm.model_.n_steps == 12
 
 
 def test_validation_does_not_use_up_draws(table):

@@ -12,6 +12,7 @@ from skgp.core.data import Batch
 from skgp.core.layers.layer import certain
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.features import half_squared_norm
+from skgp.core.numerics.draws import make_generator
 from skgp.core.objectives.objective import ELBO
 
 
@@ -19,7 +20,7 @@ class DropoutNetwork(nn.Module):
     """Dense ReLU layers, each followed by dropout, and a linear layer that starts at zero.
 
     Everything random comes from `seed`: the weights, the masks of the predictions, which never
-    change, and the masks of the training steps, whose generator is part of the module's state.
+    change, and those of a training step, which depend on its number too.
 
     Parameters
     ----------
@@ -37,7 +38,6 @@ class DropoutNetwork(nn.Module):
     """
 
     kept: Tensor
-    generator_state: Tensor
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class DropoutNetwork(nn.Module):
         super().__init__()
         self.sizes = list(sizes)
         self.dropout = dropout
+        self.seed = seed
         generator = torch.Generator().manual_seed(seed)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for n_in, n_out in pairwise([n_inputs, *sizes]):
@@ -62,7 +63,6 @@ class DropoutNetwork(nn.Module):
         self.weights.append(weight.new_zeros(n_outputs, self.sizes[-1]))
         self.biases.append(weight.new_zeros(n_outputs))
         self.register_buffer("kept", self._draw((n_samples, 1), generator))
-        self.register_buffer("generator_state", generator.get_state())
 
     def forward(self, x: Tensor, kept: Tensor) -> Tensor:
         """Outputs of S passes.
@@ -85,13 +85,9 @@ class DropoutNetwork(nn.Module):
             h = mask * relu(linear(h, weight, bias))
         return linear(h, *top)
 
-    def draw(self, n_rows: int) -> Tensor:
-        """Units to keep in a training step, (1, B, H): a new draw for each row."""
-        generator = torch.Generator()
-        generator.set_state(self.generator_state.cpu())
-        kept = self._draw((1, n_rows), generator)
-        self.generator_state.copy_(generator.get_state())
-        return kept.to(self.kept.device)
+    def draw(self, n_rows: int, step: int) -> Tensor:
+        """Units to keep in a training step, (1, B, H): a draw for each row."""
+        return self._draw((1, n_rows), make_generator(self.seed, step)).to(self.kept.device)
 
     def _draw(self, shape: tuple[int, int], generator: torch.Generator) -> Tensor:
         size = *shape, sum(self.sizes)
@@ -100,17 +96,24 @@ class DropoutNetwork(nn.Module):
 
 
 def dropout_loss(
-    network: DropoutNetwork, likelihood: Gaussian, batch: Batch, *, weight_decay: float
+    network: DropoutNetwork,
+    likelihood: Gaussian,
+    batch: Batch,
+    kept: Tensor,
+    *,
+    weight_decay: float,
 ) -> Tensor:
     """-(mean over rows of log N(y; f(x), noise)) + weight_decay / 2 * |parameters of f|^2.
 
-    f is the network under new masks, drawn for each row (Gal and Ghahramani 2016).
+    f is the network under a mask for each row (Gal and Ghahramani 2016).
 
     Parameters
     ----------
     network : DropoutNetwork
     likelihood : Gaussian
     batch : Batch
+    kept : Tensor of bool of shape (1, B, H)
+        See `DropoutNetwork.draw`.
     weight_decay : float
 
     Returns
@@ -118,7 +121,7 @@ def dropout_loss(
     Tensor, scalar
         In nats per row.
     """
-    latent = certain(network(batch.x, network.draw(len(batch.x))))
+    latent = certain(network(batch.x, kept))
     fit = ELBO.term(likelihood, latent, batch.targets).squeeze(0)
     if batch.weight is not None:
         fit = fit * batch.weight

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from torch import Tensor, nn
 
@@ -30,6 +30,10 @@ class Predictive(NamedTuple):
 
 class Likelihood(nn.Module, ABC):
     """Abstract base: expectations of p(y | f) over normal latent functions."""
+
+    def at(self, step: int) -> Self:
+        """The likelihood in a training step, with the draws of that step if it needs any."""
+        return self
 
     @abstractmethod
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:

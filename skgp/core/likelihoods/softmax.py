@@ -1,7 +1,9 @@
 """Several classes: the softmax of as many latent functions, by sampling."""
 
+import copy
 import math
 from collections.abc import Iterator
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -16,10 +18,10 @@ _CELLS = 2**20  # draws, times rows and classes, that are held at a time
 class Softmax(ClassLikelihood):
     """p(y = c | f) = exp(f_c) / sum_j exp(f_j).
 
-    No expectation of it is in closed form. In training each row draws its functions anew; in
-    evaluation mode all rows share fixed nodes. The mean log probability is then unbiased, the log
-    of the mean probability is too small by about its variance over the draws, divided by twice
-    their number.
+    No expectation of it is in closed form. In a training step each row draws its own functions; in
+    predictions all rows share fixed nodes. The mean log probability is then unbiased, the log of
+    the mean probability is too small by about its variance over the draws, divided by twice their
+    number.
 
     Parameters
     ----------
@@ -27,12 +29,12 @@ class Softmax(ClassLikelihood):
     n_samples : int
         Draws for each row of a training step, seeded by `seed` and the number of the step.
     n_fixed : int
-        Nodes in evaluation mode, divided among the nodes of the hidden layers.
+        Nodes of a prediction, divided among the nodes of the hidden layers.
     seed : int
     """
 
     fixed: Tensor
-    step: Tensor
+    step: int | None = None  # of training, for which the likelihood is
 
     # At 1 a label of ten classes would start with a probability of 0.45, and train for long.
     start_scale = 4.0
@@ -42,11 +44,15 @@ class Softmax(ClassLikelihood):
         self.n_samples = n_samples
         self.seed = seed
         self.register_buffer("fixed", sobol_normals(n_fixed, n_classes, seed))
-        self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
     @property
     def n_latents(self) -> int:
         return self.n_classes
+
+    def at(self, step: int) -> Self:
+        drawn = copy.copy(self)
+        drawn.step = step
+        return drawn
 
     def expected_log_class(self, latent: Latent, codes: Tensor) -> Tensor:
         parts = [_of_class(log_p, codes[rows]).mean(0) for log_p, rows in self._chunks(latent)]
@@ -69,15 +75,14 @@ class Softmax(ClassLikelihood):
         size = max(1, _CELLS // (len(xi) * n_nodes * n_classes))
         for start in range(0, n_rows, size):
             rows = slice(start, start + size)
-            own = xi[:, :, rows] if self.training else xi
+            own = xi if self.step is None else xi[:, :, rows]
             yield (mean[:, rows] + scale[:, rows] * own).log_softmax(-1), rows
 
     def _draw(self, n_nodes: int, n_rows: int) -> Tensor:
-        """Standard normal draws, (S, 1, B, C) in training and (S, Q, 1, C) in evaluation mode."""
+        """Standard normal draws, (S, 1, B, C) of a step and (S, Q, 1, C) of a prediction."""
         fixed = self.fixed
-        if self.training:
-            generator = make_generator(self.seed, int(self.step))
-            self.step += 1
+        if self.step is not None:
+            generator = make_generator(self.seed, self.step)
             shape = self.n_samples, 1, n_rows, self.n_classes
             return torch.randn(shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
         # Each node of the layers has its own draws, because all draws at each node would take long.

@@ -39,8 +39,16 @@ class NodeRule(nn.Module, ABC):
     """Where the nodes of a stack come from: a rule may learn them, or draw them anew."""
 
     @abstractmethod
-    def forward(self, n_rows: int) -> Nodes:
-        """Nodes for a batch of `n_rows` rows. In evaluation mode they are fixed and (Q, 1, W)."""
+    def forward(self, n_rows: int, step: int | None = None) -> Nodes:
+        """Nodes for a batch.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number B of rows of the batch.
+        step : int or None
+            Number of the training step; None gives the nodes of predictions, (Q, 1, W).
+        """
 
 
 class Trivial(NodeRule):
@@ -52,17 +60,16 @@ class Trivial(NodeRule):
         super().__init__()
         self.register_buffer("log_omega", torch.zeros(1, dtype=torch.float32))
 
-    def forward(self, n_rows: int) -> Nodes:
+    def forward(self, n_rows: int, step: int | None = None) -> Nodes:
         return trivial(self.log_omega)
 
 
 class Sampled(NodeRule):
     """Standard normal nodes of equal weight (doubly stochastic variational inference, Eqn 15).
 
-    In training each row of each batch has its own draws. Their generator is seeded by `seed` and
-    the number of the step, so a model that is copied or restored continues with the draws that are
-    due. In evaluation mode all rows share fixed nodes, a scrambled Sobol sequence, so a prediction
-    does not depend on the other rows.
+    In a training step each row of the batch has its own draws, which depend on `seed` and the
+    number of the step alone. In predictions all rows share fixed nodes, a scrambled Sobol sequence,
+    so a prediction does not depend on the other rows.
 
     Fixed nodes of a layer may be drawn from N(0, stretch^2 I) instead, with importance weights: a
     mixture of narrow normals has tails only as far as its nodes reach.
@@ -72,9 +79,9 @@ class Sampled(NodeRule):
     widths : sequence of int
         Outputs W of each hidden layer.
     n_samples : int
-        Number Q of nodes in training.
+        Number Q of nodes of a training step.
     n_fixed : int
-        Number Q of nodes in evaluation mode.
+        Number Q of nodes of a prediction.
     seed : int
     stretch : sequence of float, optional
         Stretch of the fixed nodes of each layer; one if None.
@@ -82,7 +89,6 @@ class Sampled(NodeRule):
 
     fixed: Tensor
     log_omega: Tensor
-    step: Tensor
 
     def __init__(
         self,
@@ -104,26 +110,20 @@ class Sampled(NodeRule):
         log_ratio = 0.5 * (normal.square() - stretched.square()).sum(-1)
         self.register_buffer("fixed", stretched)
         self.register_buffer("log_omega", torch.log_softmax(log_ratio, 0))
-        self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
-    def forward(self, n_rows: int) -> Nodes:
-        if self.training:
-            xi = self._draw(n_rows)
-            log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
-        else:
+    def forward(self, n_rows: int, step: int | None = None) -> Nodes:
+        if step is None:
             xi, log_omega = self.fixed.unsqueeze(1), self.log_omega
+        else:
+            shape = self.n_samples, n_rows, sum(self.widths)
+            draws = torch.randn(shape, generator=self.generator(step), dtype=self.fixed.dtype)
+            xi = draws.to(self.fixed.device)
+            log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
-    def generator(self) -> torch.Generator:
-        """The generator of the step that is due; the next call gives that of the next step."""
-        generator = make_generator(self.seed, int(self.step))
-        self.step += 1
-        return generator
-
-    def _draw(self, n_rows: int) -> Tensor:
-        shape = self.n_samples, n_rows, sum(self.widths)
-        draws = torch.randn(shape, generator=self.generator(), dtype=self.fixed.dtype)
-        return draws.to(self.fixed.device)
+    def generator(self, step: int) -> torch.Generator:
+        """The source of the draws of a training step."""
+        return make_generator(self.seed, step)
 
 
 class UnitNodes(NodeRule):
@@ -143,10 +143,10 @@ class UnitNodes(NodeRule):
         self.rule = rule
         self.integrated = integrated
 
-    def forward(self, n_rows: int) -> Nodes:
-        integrates = self.training and self.integrated
+    def forward(self, n_rows: int, step: int | None = None) -> Nodes:
+        integrates = step is not None and self.integrated
         if integrates and len(self.rule.widths) == 1:
             return trivial(self.rule.fixed)
-        nodes: Nodes = self.rule(n_rows)
+        nodes: Nodes = self.rule(n_rows, step)
         *hidden, units = nodes.xi
         return Nodes(tuple(hidden), nodes.log_omega, None if integrates else units)

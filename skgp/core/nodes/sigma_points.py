@@ -35,7 +35,7 @@ class Quadrature(NodeRule):
         """Log-weights (Q,); their exponentials sum to one."""
         return self.logits.log_softmax(0)
 
-    def forward(self, n_rows: int) -> Nodes:
+    def forward(self, n_rows: int, step: int | None = None) -> Nodes:
         xi = self.points().unsqueeze(1)
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), self.log_weights())
 

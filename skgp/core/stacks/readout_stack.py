@@ -29,8 +29,6 @@ class ReadoutStack(Stack):
         Training steps over which the weight of all divergences rises to one.
     """
 
-    step: Tensor
-
     def __init__(
         self,
         layers: GPStack,
@@ -43,7 +41,6 @@ class ReadoutStack(Stack):
         self.readout = readout
         self.mixing_layer = mixing_layer
         self.n_annealing = n_annealing
-        self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
     @property
     def layers(self) -> list[Layer]:
@@ -78,11 +75,10 @@ class ReadoutStack(Stack):
 
     def kl(self, factors: Sequence[Any]) -> Tensor:
         # A point's share is minus the log density of its prior, as that of a point q(u).
-        total = self.layers_kl(factors) + self.readout.kl() - self.readout.log_prior()
-        if not self.training or int(self.step) >= self.n_annealing:
-            return total
-        self.step += 1
-        return total * (self.step.float() / self.n_annealing).to(total)
+        return self.layers_kl(factors) + self.readout.kl() - self.readout.log_prior()
+
+    def divergence_share(self, step: int) -> float:
+        return 1.0 if step >= self.n_annealing else (step + 1) / self.n_annealing
 
 
 def _joined(first: Latent, second: Latent) -> Latent:

@@ -91,6 +91,10 @@ class Stack(nn.Module, ABC):
     def kl(self, factors: Sequence[Any]) -> Tensor:
         """Divergence of all that has a posterior common to the rows, in nats."""
 
+    def divergence_share(self, step: int) -> float:
+        """Share of the weight of `kl` that counts in a training step."""
+        return 1.0
+
     def layers_kl(self, factors: Sequence[Any]) -> Tensor:
         """Sum of the layers' divergences, in nats."""
         parts = zip(self.layers, factors, strict=True)

@@ -31,19 +31,15 @@ class LatentInputs(nn.Module):
         Seeds the draws, together with the number of the step.
     """
 
-    step: Tensor
-
     def __init__(self, mean: Tensor, seed: int) -> None:
         super().__init__()
         self.posterior = Free(mean)
         self.seed = seed
-        self.register_buffer("step", torch.zeros((), dtype=torch.long))
 
-    def forward(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """A draw x (B, C) and KL(q || p) (B,) for the rows of a training step."""
         local = self.posterior.of_rows(rows)
-        generator = make_generator(self.seed, int(self.step))
-        self.step += 1
+        generator = make_generator(self.seed, step)
         epsilon = torch.randn(local.mean.shape, generator=generator, dtype=local.mean.dtype)
         return local.draw(epsilon.to(local.mean.device)), local.kl()
 
@@ -60,7 +56,6 @@ class Inversion:
     stack : Stack
     likelihood : Likelihood
     nodes : NodeRule
-        In training mode it gives the draws of steps, in evaluation mode those of predictions.
     """
 
     def __init__(
@@ -85,7 +80,7 @@ class Inversion:
             Moments (B, C).
         targets : Targets
         """
-        rule = [self.nodes(1) for _ in range(_STEPS)]
+        rule = [self.nodes(1, step) for step in range(_STEPS)]
         draws = _normals(_OF_STEPS, start.mean, _STEPS)
         free = Free(start.mean.clone(), start.log_std.clone())
         optimizer = Adam(list(free.parameters()), _RATE)

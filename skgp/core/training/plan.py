@@ -40,15 +40,19 @@ class Candidate(NamedTuple, Generic[ModuleT]):
     ----------
     module : Module
         Owner of all parameters.
-    loss : callable Batch -> Tensor
-        Scalar to minimise, in nats per row.
+    loss : callable (Batch, step) -> Tensor
+        Scalar to minimise, in nats per row. All that is random in it is a function of the number of
+        the step.
     optimizer : Optimizer
         The optimiser of the module's parameters.
+    n_steps : int
+        Steps that earlier fits of the module have done, from which the numbers count on.
     """
 
     module: ModuleT
-    loss: Callable[[Batch], Tensor]
+    loss: Callable[[Batch, int], Tensor]
     optimizer: Optimizer
+    n_steps: int = 0
 
 
 def count_batches(n_rows: int, batch_size: int) -> int:
