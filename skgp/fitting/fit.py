@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.inducing import kmeans_inducing_points
+from skgp.core.numerics.draws import make_seed
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.optimizers import Clipped
 from skgp.core.training.plan import Candidate, History, Plan, constant
@@ -95,14 +96,14 @@ def first_models(
     seeds = [draw_seed(rng) for _ in range(running.n_restarts)]
     weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
     groups, keys = targets.groups(table.Y), table.keys
-    rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, seeds[0])
+    rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, make_seed(seeds[0], "rows"))
     x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
     Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
     weights = torch.from_numpy(weight)
     parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
     # Scales have told, if the cache cannot be used.
     kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
-    centres = Centres(kmeans, seeds[0])
+    centres = Centres(kmeans, make_seed(seeds[0], "centres"))
     models = [
         recipe.build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
     ]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.inducing import Array
+from skgp.core.numerics.draws import make_generator, make_seed
 from skgp.core.subsample import BoolArray, Keys, subsample
 
 _HYPER_ROWS = 3000  # rows from which hyper-parameters are estimated
@@ -64,7 +65,7 @@ class Setup:
     restart : int
         Number of the restart, from zero.
     seed : int
-        Of this restart.
+        Of this restart; see `seed_for` and `generator`.
     """
 
     x: Tensor
@@ -87,10 +88,20 @@ class Setup:
         """At most n inducing inputs for features (n, F) of the rows, of those with targets."""
         return self.shared_centres(features, self.observed_weight, n)
 
+    def seed_for(self, *key: str | int) -> int:
+        """A seed for one purpose, see `make_seed`."""
+        return make_seed(self.seed, *key)
+
+    def generator(self, *key: str | int) -> torch.Generator:
+        """A generator for one purpose, see `make_seed`."""
+        return make_generator(self.seed, *key)
+
     def few(self) -> tuple[Tensor, Tensor]:
         """Numbers of some rows that stand for all, and their weights; rows without targets not."""
         weight = self.observed_weight.numpy()
-        index, weight = subsample(weight, self.groups, self.keys, _HYPER_ROWS, self.seed)
+        index, weight = subsample(
+            weight, self.groups, self.keys, _HYPER_ROWS, self.seed_for("few rows")
+        )
         return torch.from_numpy(index), torch.from_numpy(weight)
 
     def lengthscale(self, features: Tensor) -> float:
@@ -102,6 +113,6 @@ class Setup:
         lengthscale = math.sqrt(features.shape[1])
         if self.restart == 0:
             return lengthscale
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = self.generator("lengthscales")
         deviation = float(torch.randn((), generator=generator, dtype=torch.float32))
         return lengthscale * math.exp(_RESTART_SPREAD * deviation)

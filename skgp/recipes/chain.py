@@ -89,7 +89,7 @@ def with_chain(build: Callable[[Setup], Model], parameters: ChainParameters, set
     """A model of a stack of points, with a chain that begins there."""
     model = build(setup)
     kept = parameters.n_posterior_samples, parameters.thinning
-    model.source = ChainLayers(model.stack, *kept, setup.seed)
+    model.source = ChainLayers(model.stack, *kept, setup.seed_for("chain"))
     return model
 
 

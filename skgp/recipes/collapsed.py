@@ -200,7 +200,7 @@ def build_exact(
 ) -> Model:
     """One exact layer, which begins without rows."""
     network, layer, likelihood = start(features, _START_INDUCING, _START_JITTER, setup)
-    solver = ConjugateGradients(setup.seed, min_rows=max_cholesky_size + 1)
+    solver = ConjugateGradients(setup.seed_for("probes"), min_rows=max_cholesky_size + 1)
     gp = ExactGP(layer.kernel, layer.Z.detach()[0, :0], jitter, solver)
     return Model(ExactLayers(GPStack([gp], network)), likelihood)
 

@@ -74,7 +74,7 @@ class Samples:
     n_prediction_samples: int
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed)
+        return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed_for("nodes"))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Sites:
         )
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        return make_quadrature(self.quadrature, widths, self.n_sites, setup.seed)
+        return make_quadrature(self.quadrature, widths, self.n_sites, setup.seed_for("nodes"))
 
 
 def hidden_gps(
@@ -164,12 +164,13 @@ def _hidden_gp(
     Z = setup.centres(features, spec.inducing.n_inducing)
     mu = torch.zeros(width, len(Z), dtype=torch.float32)
     if layers.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
-        mu.normal_(generator=torch.Generator().manual_seed(setup.seed))
+        mu.normal_(generator=setup.generator("hidden means", number))
     layer = sparse_layer(spec, kernel, Z, mu, variance).double()
     if layers.hidden_mean != "concatenate":
         # Of both sources it starts with the layer below, which comes first.
         source = h if connection.mean == "both" else h_mean.squeeze(0)
         slope = torch.zeros(h_mean.shape[-1], width, dtype=x.dtype)
-        slope[: source.shape[1]] = start_slope(source, setup.weight, width, setup.seed)
+        generator = setup.generator("slope", number)
+        slope[: source.shape[1]] = start_slope(source, setup.weight, width, generator)
         layer.slope = nn.Parameter(slope, requires_grad=layers.hidden_mean == "linear")
     return layer, layer.moments(h_kernel, layer.factors(), h_mean).f_mean.squeeze(0)

@@ -80,7 +80,7 @@ class LatentLayers:
         """
         n_covariates = self.latent_dim * self.parts[: number - 1].count("LV")
         Z = setup.centres(h[:, : h.shape[1] - n_covariates], spec.inducing.n_inducing)
-        generator = torch.Generator().manual_seed(setup.seed)
+        generator = setup.generator("covariates of inducing inputs")
         w = torch.randn(len(Z), n_covariates, generator=generator, dtype=Z.dtype)
         return torch.cat([Z, w], -1)
 
@@ -103,7 +103,6 @@ def latent_blocks(
     `covariance` is that of q(u) of hidden layers.
     """
     parts = layers.parts[:-1]
-    generator = torch.Generator().manual_seed(setup.seed)
     blocks: list[ProjectedGP | LatentCovariates] = []
     h = x
     for number, part in enumerate(parts, start=1):
@@ -112,7 +111,7 @@ def latent_blocks(
             seen = kernel, number
             blocks.append(_hidden_gp(layers, covariance, spec, setup, seen, x, h).double())
             continue
-        posterior = layers.posterior(setup, x, generator).double()
+        posterior = layers.posterior(setup, x, setup.generator("covariates", number)).double()
         blocks.append(LatentCovariates(posterior, layers.latent_dim))
         observed = (~setup.Y.isnan()).to(x)
         known = evidence(x, Targets(setup.Y.nan_to_num(), observed))
@@ -124,7 +123,7 @@ def latent_blocks(
     ]
     stretch = [1.0 if part == "GP" else layers.stretch for part in parts]
     n_samples, n_fixed = layers.n_samples, layers.n_prediction_samples
-    nodes = Sampled(widths, n_samples, n_fixed, setup.seed, stretch)
+    nodes = Sampled(widths, n_samples, n_fixed, setup.seed_for("nodes"), stretch)
     return Below(len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h)
 
 

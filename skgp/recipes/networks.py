@@ -84,7 +84,8 @@ class Passes(Source):
 def build_dropout(network: Network, dropout: Dropout, setup: Setup) -> Model:
     """A network of which nothing is explained at first."""
     n_inputs, n_outputs = setup.x.shape[1], setup.Y.shape[1]
-    parts = network.sizes, n_outputs, dropout.dropout, dropout.n_samples, setup.seed
+    seed = setup.seed_for("network")
+    parts = network.sizes, n_outputs, dropout.dropout, dropout.n_samples, seed
     passes = Passes(DropoutNetwork(n_inputs, *parts))
     return Model(passes, network.likelihood(setup, 1.0)).double()
 
@@ -140,9 +141,10 @@ _INITIAL_NOISE = 0.03
 def build_autoencoder(network: Network, latent: LatentVariables, setup: Setup) -> Model:
     """Encoder and decoder, and nodes of the latent prior."""
     n_inputs, n_outputs = setup.x.shape[1], setup.Y.shape[1]
-    layers = ConditionalVAE(n_inputs, network.sizes, n_outputs, latent.latent_dim, setup.seed)
+    parts = network.sizes, n_outputs, latent.latent_dim, setup.seed_for("network")
+    layers = ConditionalVAE(n_inputs, *parts)
     n_samples, n_fixed = latent.n_samples, latent.n_prediction_samples
-    nodes = Sampled([latent.latent_dim], n_samples, n_fixed, setup.seed)
+    nodes = Sampled([latent.latent_dim], n_samples, n_fixed, setup.seed_for("nodes"))
     return Model(Decoder(layers), network.likelihood(setup, _INITIAL_NOISE), nodes).double()
 
 

@@ -87,7 +87,9 @@ class Classes:
 
         `of_several` is what likelihood="auto" means for three classes or more.
         """
-        likelihood = self._make(of_several, setup.groups.shape[1], setup.seed).double()
+        likelihood = self._make(
+            of_several, setup.groups.shape[1], setup.seed_for("classes")
+        ).double()
         codes = setup.Y[:, 0].long()
         signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
         signs = signs[-likelihood.n_latents :]

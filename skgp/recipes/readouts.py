@@ -52,7 +52,7 @@ def network_mixing(
     spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
 ) -> tuple[Mixing, Layer | None]:
     """A matrix (P, H) that a network makes of the inputs."""
-    return NetworkMixing(setup.x.shape[1], _MIXING_SIZES, start, setup.seed), None
+    return NetworkMixing(setup.x.shape[1], _MIXING_SIZES, start, setup.seed_for("mixing")), None
 
 
 def gp_mixing(
@@ -121,7 +121,7 @@ class Hidden:
     def __call__(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
         """As of `Identity`; the units are to make of the functions what their mixing would."""
         n_hidden, n_latents = self.number(len(mixing)), latent.shape[1]
-        generator = torch.Generator().manual_seed(setup.seed)
+        generator = setup.generator("units")
         weight = torch.randn(n_hidden, n_latents, generator=generator, dtype=latent.dtype)
         bias = torch.randn(n_hidden, generator=generator, dtype=latent.dtype)
         units = NeuralUnits(ACTIVATIONS[self.activation], weight, bias, _BIAS_VAR)
@@ -210,7 +210,7 @@ class ReadoutOutputs:
         n_outputs = setup.Y.shape[1]
         n_noise = self._number(n_outputs) + self.units.number(n_outputs)
         n_samples, n_fixed = self.inference.n_samples, self.inference.n_prediction_samples
-        rule = Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed)
+        rule = Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed_for("nodes"))
         return UnitNodes(rule, integrated=self.inference.inference != "sampling")
 
     def below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:

@@ -44,7 +44,7 @@ class Features:
             return None, setup.x
         if not isinstance(extractor, str) and not callable(extractor):
             extractor = check_sizes("feature_extractor", extractor)
-        features = make_features(extractor, setup.x.shape[1], setup.seed).double()
+        features = make_features(extractor, setup.x.shape[1], setup.seed_for("features")).double()
         return features, start_features(features, setup.x)
 
 

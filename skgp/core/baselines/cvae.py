@@ -10,6 +10,7 @@ from skgp.core.layers.layer import certain
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.features import half_squared_norm, tanh_network
 from skgp.core.nodes.rules import Nodes
+from skgp.core.numerics.draws import make_generator
 from skgp.core.objectives.objective import ELBO
 from skgp.core.stacks.row_posterior import Local
 
@@ -38,7 +39,7 @@ class ConditionalVAE(nn.Module):
         self, n_inputs: int, sizes: Sequence[int], n_outputs: int, latent_dim: int, seed: int
     ) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        generator = make_generator(seed, "weights")
         self.encoder = tanh_network([n_inputs + n_outputs, *sizes, 2 * latent_dim], generator)
         self.decoder = tanh_network([n_inputs + latent_dim, *sizes, n_outputs], generator)
         # A new model predicts the mean of the targets, whatever x and z are.

@@ -52,7 +52,7 @@ class DropoutNetwork(nn.Module):
         self.sizes = list(sizes)
         self.dropout = dropout
         self.seed = seed
-        generator = torch.Generator().manual_seed(seed)
+        generator = make_generator(seed, "weights")
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for n_in, n_out in pairwise([n_inputs, *sizes]):
             bound = 1.0 / math.sqrt(n_in)
@@ -62,7 +62,7 @@ class DropoutNetwork(nn.Module):
             self.biases.append(nn.init.uniform_(bias, -bound, bound, generator=generator))
         self.weights.append(weight.new_zeros(n_outputs, self.sizes[-1]))
         self.biases.append(weight.new_zeros(n_outputs))
-        self.register_buffer("kept", self._draw((n_samples, 1), generator))
+        self.register_buffer("kept", self._draw((n_samples, 1), make_generator(seed, "fixed")))
 
     def forward(self, x: Tensor, kept: Tensor) -> Tensor:
         """Outputs of S passes.
@@ -87,7 +87,7 @@ class DropoutNetwork(nn.Module):
 
     def draw(self, n_rows: int, step: int) -> Tensor:
         """Units to keep in a training step, (1, B, H): a draw for each row."""
-        return self._draw((1, n_rows), make_generator(self.seed, step)).to(self.kept.device)
+        return self._draw((1, n_rows), make_generator(self.seed, "step", step)).to(self.kept.device)
 
     def _draw(self, shape: tuple[int, int], generator: torch.Generator) -> Tensor:
         size = *shape, sum(self.sizes)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.classes import ClassLikelihood
-from skgp.core.numerics.draws import make_generator, sobol_normals
+from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
 
 _CELLS = 2**20  # draws, times rows and classes, that are held at a time
 
@@ -43,7 +43,7 @@ class Softmax(ClassLikelihood):
         super().__init__(n_classes)
         self.n_samples = n_samples
         self.seed = seed
-        self.register_buffer("fixed", sobol_normals(n_fixed, n_classes, seed))
+        self.register_buffer("fixed", sobol_normals(n_fixed, n_classes, make_seed(seed, "fixed")))
 
     @property
     def n_latents(self) -> int:
@@ -82,7 +82,7 @@ class Softmax(ClassLikelihood):
         """Standard normal draws, (S, 1, B, C) of a step and (S, Q, 1, C) of a prediction."""
         fixed = self.fixed
         if self.step is not None:
-            generator = make_generator(self.seed, self.step)
+            generator = make_generator(self.seed, "step", self.step)
             shape = self.n_samples, 1, n_rows, self.n_classes
             return torch.randn(shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
         # Each node of the layers has its own draws, because all draws at each node would take long.

@@ -138,7 +138,7 @@ def start_posterior(
     layer.start(scale * variance.sqrt() * b, H)
 
 
-def start_slope(x: Tensor, weight: Tensor, n_outputs: int, seed: int) -> Tensor:
+def start_slope(x: Tensor, weight: Tensor, n_outputs: int, generator: torch.Generator) -> Tensor:
     """Initial weights (D, W) of a hidden layer's linear mean of x (n, D), rows weighted by (n,).
 
     The identity if W = D; else the leading principal directions (doubly stochastic variational
@@ -148,7 +148,6 @@ def start_slope(x: Tensor, weight: Tensor, n_outputs: int, seed: int) -> Tensor:
     if n_outputs == n_inputs:
         return torch.eye(n_inputs, dtype=x.dtype)
     directions = principal_directions(x, weight)[:, :n_outputs]
-    generator = torch.Generator().manual_seed(seed)
     shape = n_inputs, n_outputs - directions.shape[1]
     further = torch.randn(shape, generator=generator, dtype=x.dtype)
     return torch.cat([directions, further / further.norm(dim=0)], 1)

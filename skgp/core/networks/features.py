@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
 
+from skgp.core.numerics.draws import make_generator
+
 FeatureExtractor: TypeAlias = str | Sequence[int] | Callable[[int], nn.Module]
 
 _NEAR_IDENTITY_SIZES: Final = (50, 50)
@@ -86,7 +88,7 @@ class NearIdentity(nn.Module):
 
     def __init__(self, n_features: int, seed: int) -> None:
         super().__init__()
-        generator = torch.Generator().manual_seed(seed)
+        generator = make_generator(seed, "weights")
         self.network = tanh_network([n_features, *_NEAR_IDENTITY_SIZES, n_features], generator)
         with torch.no_grad():
             for parameter in self.network[-1].parameters():
@@ -123,7 +125,7 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
         return NearIdentity(n_features, seed)
     # Modules draw their weights from the global generator: its state is set, and restored.
     with torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+        torch.set_rng_state(make_generator(seed, "weights").get_state())
         if extractor == "dkl":
             return dense_network(n_features, DKL_SIZES)
         if callable(extractor):

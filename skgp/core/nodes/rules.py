@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skgp.core.numerics.draws import make_generator, sobol_normals
+from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
 
 
 class Nodes(NamedTuple):
@@ -102,7 +102,7 @@ class Sampled(NodeRule):
         self.widths = list(widths)
         self.n_samples = n_samples
         self.seed = seed
-        normal = sobol_normals(n_fixed, sum(widths), seed)
+        normal = sobol_normals(n_fixed, sum(widths), make_seed(seed, "fixed"))
         of_layers = torch.as_tensor(stretch or [1.0] * len(self.widths), dtype=torch.float64)
         stretched = normal * of_layers.repeat_interleave(torch.tensor(self.widths))
         # omega is in proportion to N(xi; 0, I) / N(xi; 0, s^2 I), xi = s z with z ~ N(0, I):
@@ -123,7 +123,7 @@ class Sampled(NodeRule):
 
     def generator(self, step: int) -> torch.Generator:
         """The source of the draws of a training step."""
-        return make_generator(self.seed, step)
+        return make_generator(self.seed, "step", step)
 
 
 class UnitNodes(NodeRule):

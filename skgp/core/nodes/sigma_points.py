@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.nodes.rules import NodeRule, Nodes
+from skgp.core.numerics.draws import make_generator
 
 
 class Quadrature(NodeRule):
@@ -56,7 +57,7 @@ class Lined(Quadrature):
 
     def __init__(self, widths: Sequence[int], n_sites: int, seed: int) -> None:
         super().__init__(widths)
-        generator = torch.Generator().manual_seed(seed)
+        generator = make_generator(seed, "sites")
         shape = n_sites, sum(widths)
         self.xi = nn.Parameter(torch.randn(shape, generator=generator, dtype=torch.float64))
         self.logits = nn.Parameter(torch.zeros(n_sites, dtype=torch.float64))

@@ -1,15 +1,29 @@
-"""Random numbers that depend on numbers alone: generators and Sobol sequences."""
+"""Random numbers that are functions of a seed and a name: generators and Sobol sequences."""
+
+import zlib
 
 import numpy as np
 import torch
 from torch import Tensor
 
 
-def make_generator(*numbers: int) -> torch.Generator:
-    """A generator that is seeded by several numbers, such as a seed and the number of a step."""
+def make_seed(seed: int, *key: str | int) -> int:
+    """A seed for one purpose, below 2^32: those of other keys or seeds are independent of it.
+
+    Parameters
+    ----------
+    seed : int
+    *key : str or int
+        What for, such as "slope" of layer 2 or draws of step 17.
+    """
+    numbers = [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in key]
     # torch's generator uses 32 bits of its seed, so all numbers are mixed into these.
-    mixed = np.random.SeedSequence(numbers).generate_state(1)
-    return torch.Generator().manual_seed(int(mixed[0]))
+    return int(np.random.SeedSequence((seed, *numbers)).generate_state(1)[0])
+
+
+def make_generator(seed: int, *key: str | int) -> torch.Generator:
+    """A generator for one purpose, see `make_seed`."""
+    return torch.Generator().manual_seed(make_seed(seed, *key))
 
 
 def sobol_normals(n: int, dim: int, seed: int) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from skgp.core.layers.layer import Latent
 from skgp.core.layers.posteriors import DiagonalPosterior
 from skgp.core.networks.features import half_squared_norm, tanh_network
+from skgp.core.numerics.draws import make_generator
 
 _START: Final = 0.01  # factor on the Glorot weights of a network's last layer
 
@@ -97,7 +98,7 @@ class NetworkMixing(Mixing):
     def __init__(self, n_inputs: int, sizes: Sequence[int], start: Tensor, seed: int) -> None:
         super().__init__()
         self.shape = start.shape
-        generator = torch.Generator().manual_seed(seed)
+        generator = make_generator(seed, "weights")
         self.network = tanh_network([n_inputs, *sizes, start.numel()], generator)
         *_, weight, bias = self.network.parameters()
         with torch.no_grad():

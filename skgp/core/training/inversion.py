@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from skgp.core.data import Targets
 from skgp.core.likelihoods.likelihood import Likelihood
 from skgp.core.nodes.rules import NodeRule, Nodes
-from skgp.core.numerics.draws import make_generator, sobol_normals
+from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
 from skgp.core.numerics.linalg import log_mean_exp
 from skgp.core.objectives.objective import PREDICTIVE, Objective
 from skgp.core.stacks.row_posterior import Free, Local
@@ -17,7 +17,6 @@ from skgp.core.training.plan import one_cycle
 _STEPS = 200
 _RATE = 0.1
 N_COMPARED = 32  # draws by which the start and the end are compared
-_OF_STEPS, _OF_ENDS, _OF_DENSITIES = range(3)  # seeds
 
 
 class LatentInputs(nn.Module):
@@ -39,7 +38,7 @@ class LatentInputs(nn.Module):
     def forward(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """A draw x (B, C) and KL(q || p) (B,) for the rows of a training step."""
         local = self.posterior.of_rows(rows)
-        generator = make_generator(self.seed, step)
+        generator = make_generator(self.seed, "step", step)
         epsilon = torch.randn(local.mean.shape, generator=generator, dtype=local.mean.dtype)
         return local.draw(epsilon.to(local.mean.device)), local.kl()
 
@@ -81,7 +80,7 @@ class Inversion:
         targets : Targets
         """
         rule = [self.nodes(1, step) for step in range(_STEPS)]
-        draws = _normals(_OF_STEPS, start.mean, _STEPS)
+        draws = _normals("steps", start.mean, _STEPS)
         free = Free(start.mean.clone(), start.log_std.clone())
         optimizer = Adam(list(free.parameters()), _RATE)
         for step, (nodes, draw) in enumerate(zip(rule, draws.unsqueeze(1), strict=True)):
@@ -96,7 +95,7 @@ class Inversion:
             optimizer.step(descend, one_cycle(step / _STEPS))
         with torch.no_grad():
             end = free.of_rows(slice(None))
-            draws = _normals(_OF_ENDS, start.mean, N_COMPARED)
+            draws = _normals("ends", start.mean, N_COMPARED)
             before, after = (self._bound(local, targets, rule[-1], draws) for local in (start, end))
             better = (after > before).unsqueeze(-1)
             return Local(*(torch.where(better, e, s) for e, s in zip(end, start, strict=True)))
@@ -117,7 +116,7 @@ class Inversion:
         n_draws : int
             Number K.
         """
-        epsilon = _normals(_OF_DENSITIES, local.mean, n_draws)
+        epsilon = _normals("densities", local.mean, n_draws)
         terms, x = self._terms(PREDICTIVE, local, targets, self.nodes(1), epsilon)
         return log_mean_exp(terms + local.log_ratio(x, epsilon.unsqueeze(1)), 0)
 
@@ -138,6 +137,6 @@ class Inversion:
         return objective.reduce(terms, nodes.log_omega).unflatten(0, x.shape[:2]), x
 
 
-def _normals(source: int, like: Tensor, n: int) -> Tensor:
-    """Standard normals (n, C) for moments (B, C)."""
-    return sobol_normals(n, like.shape[-1], source).to(like)
+def _normals(purpose: str, like: Tensor, n: int) -> Tensor:
+    """Standard normals (n, C) for moments (B, C), the same for all models."""
+    return sobol_normals(n, like.shape[-1], make_seed(0, purpose)).to(like)

@@ -5,8 +5,6 @@ from torch import Tensor, nn
 
 from skgp.core.numerics.draws import make_generator
 
-_KEY = 1  # separates the chain's draws from those of nodes with the same seed
-
 
 class Chain(nn.Module):
     """State of SGHMC beside its position in K dimensions, and the last positions that it kept.
@@ -69,7 +67,7 @@ class Chain(nn.Module):
 
     def generator(self) -> torch.Generator:
         """The source of the draws of the step that is due."""
-        return make_generator(self.seed, int(self.step), _KEY)
+        return make_generator(self.seed, "step", int(self.step))
 
     def adapt(self, gradient: Tensor) -> None:
         """Take a gradient (K,) into the running means (Springenberg et al. 2016, Section 4.2)."""
