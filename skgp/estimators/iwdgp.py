@@ -9,7 +9,7 @@ from skgp.core.kernels.choice import layer_kernels
 from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.networks.features import FeatureExtractor
-from skgp.core.objectives.objective import ELBO
+from skgp.core.objectives.objective import ELBO, importance_weighted
 from skgp.distributions import NormalMixture, kernel_density
 from skgp.estimators._entries import Deviation, one_of
 from skgp.estimators._model_groups import LAYER_KERNELS, PENALTY
@@ -228,7 +228,9 @@ class IWDGPRegressor(GPRegressor):
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.
-        covariance, optimizer = natural_or_adam(self, ELBO, beta_reg, peak=0.1)
+        weighted = self.inference == "iwvi" and "LV" in latent.parts
+        objective = importance_weighted(self.n_importance) if weighted else ELBO
+        covariance, optimizer = natural_or_adam(self, objective, beta_reg, peak=0.1)
         recipe = partial(
             stack_recipe,
             self,
@@ -247,7 +249,6 @@ class IWDGPRegressor(GPRegressor):
             below=partial(latent_blocks, latent, self.covariance),
             top=partial(covariate_top, latent),
         )
-        n_importance = self.n_importance if self.inference == "iwvi" else None
         weights = beta_reg, self.weight_decay
         no_stream = of_layers.no_stream
         if not self.amortized and "LV" in latent.parts:
@@ -257,7 +258,7 @@ class IWDGPRegressor(GPRegressor):
             )
         return replace(
             of_layers,
-            loss=partial(covariate_loss, self.n_samples, n_importance, *weights),
+            loss=partial(covariate_loss, objective, self.n_samples, *weights),
             dtype=always_float32,
             goes_on=same_rows,
             no_stream=no_stream,

@@ -15,6 +15,7 @@ from skgp.core.marginal.starts import principal_directions, start_covariates
 from skgp.core.networks.features import check_batch, half_squared_norm
 from skgp.core.nodes.rules import Sampled
 from skgp.core.objectives.importance import latent_loss
+from skgp.core.objectives.objective import Objective
 from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence
 from skgp.core.stacks.row_posterior import Amortized, Free, LocalPosterior
 from skgp.fitting.model import Model
@@ -160,8 +161,8 @@ def covariate_top(
 
 
 def covariate_loss(
+    objective: Objective,
     n_samples: int,
-    n_importance: int | None,
     beta_reg: DivergenceWeight,
     weight_decay: float,
     model: Model,
@@ -174,12 +175,12 @@ def covariate_loss(
     check_batch(stack.features, len(batch.x))
     assert isinstance(model.nodes, Sampled)
     value = latent_loss(
+        objective,
         stack,
         model.likelihood,
         batch,
         model.nodes.generator(step),
         n_samples=n_samples,
-        n_importance=n_importance,
         beta_reg=beta_reg(n_data),
         n_data=n_data,
     )

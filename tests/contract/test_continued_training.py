@@ -433,7 +433,7 @@ def test_a_fit_that_cannot_be_saved_raises_with_a_remedy(
     assert not hasattr(model, "loss_curve_")
 
 
-def diverge(self: Any, batch: Any) -> float:
+def diverge(self: Any, batch: Any, step: int) -> float:
     raise NonFiniteLossError("loss nan")
 
 

@@ -71,7 +71,7 @@ def test_a_fit_that_fails_in_training(case: Case, data: Data, model: Any, monkey
         with pytest.raises(Broken):
             model.fit(*arguments(case, other_rows(), ("ham", "spam")))
 
-    def broken(self: Any, batch: Any) -> float:
+    def broken(self: Any, batch: Any, step: int) -> float:
         raise Broken
 
     monkeypatch.setattr(Run, "gradients", broken)
@@ -155,7 +155,7 @@ def test_a_partial_fit_that_fails(case: Case, data: Data, monkeypatch: Any) -> N
 def test_a_first_fit_that_fails_leaves_no_attribute(
     case: Case, data: Data, monkeypatch: Any
 ) -> None:
-    def broken(self: Any, batch: Any) -> float:
+    def broken(self: Any, batch: Any, step: int) -> float:
         raise Broken
 
     monkeypatch.setattr(Run, "gradients", broken)

@@ -20,6 +20,7 @@ from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.objectives.importance import latent_loss
+from skgp.core.objectives.objective import ELBO, Objective, importance_weighted
 from skgp.core.stacks.latent_stack import LatentStack
 from skgp.core.stacks.row_posterior import Amortized, Free
 
@@ -42,6 +43,11 @@ def part_of(batch: Batch, rows: list[int]) -> Batch:
     return Batch(batch.x[rows], targets, *rest)
 
 
+def bound(n_importance: int | None) -> Objective:
+    """The importance-weighted bound, or the variational one."""
+    return ELBO if n_importance is None else importance_weighted(n_importance)
+
+
 @torch.no_grad()
 def bounds(
     stack: LatentStack,
@@ -57,8 +63,8 @@ def bounds(
     return np.array(
         [
             -latent_loss(
-                stack, likelihood, batch, seeded(first + seed),
-                n_samples=n_samples, n_importance=n_importance, beta_reg=0.0, n_data=1.0,
+                bound(n_importance), stack, likelihood, batch, seeded(first + seed),
+                n_samples=n_samples, beta_reg=0.0, n_data=1.0,
             ).item()
             for seed in range(n_draws)
         ]
@@ -86,14 +92,15 @@ def test_loss_against_loops(
     if masked:
         mask = torch.tensor([[1, 1], [0, 1], [1, 0], [1, 1]]).double()
         batch = batch._replace(targets=Targets(batch.targets.y * mask, mask))
-    sizes = {"n_samples": 2, "n_importance": n_importance}
-    actual = latent_loss(stack, likelihood, batch, seeded(), beta_reg=0.4, n_data=20.0, **sizes)
+    parts = bound(n_importance), stack, likelihood, batch, seeded()
+    actual = latent_loss(*parts, n_samples=2, beta_reg=0.4, n_data=20.0)
 
     draws = {"n_samples": 2, "n_importance": n_importance or 1}
     draw = stack.draw(batch, stack.factors(), seeded(), **draws)
     noise, Y = to_array(likelihood.noise_var), to_array(batch.targets.y)
-    parts = [to_array(part) for part in draw.latent]
-    ratio = to_array(draw.log_ratio)
+    shape = 2, n_importance or 1
+    parts = [to_array(part.unflatten(0, shape)) for part in draw.latent]
+    ratio = to_array(draw.log_ratio.unflatten(0, shape))
     fit = 0.0
     for b in range(4):
         values = np.zeros((2, n_importance or 1))
@@ -238,11 +245,13 @@ def test_losses_of_batches_average_to_the_loss_of_the_table(
     batch = batch_of(rng, 6)
     if weighted:
         batch = batch._replace(weight=torch.tensor([0.3, 2.0, 1.0, 0.7, 1.5, 0.5]).double())
-    settings = {"n_samples": 2, "n_importance": n_importance, "beta_reg": 0.6, "n_data": 6.0}
+    settings = {"n_samples": 2, "beta_reg": 0.6, "n_data": 6.0}
 
     def value(rows: list[int], seed: int) -> float:
         part = part_of(batch, rows)
-        return latent_loss(stack, likelihood, part, seeded(seed), **settings).item()
+        return latent_loss(
+            bound(n_importance), stack, likelihood, part, seeded(seed), **settings
+        ).item()
 
     whole = value(list(range(6)), 0)
     parts = [value([4, 0, 3], 1), value([1, 5, 2], 2)]
@@ -261,8 +270,8 @@ def test_row_weights_multiply_the_terms_of_the_row(
     repeated = part_of(batch, [0, 0, 1])
     one, other = (
         latent_loss(
-            stack, likelihood, b, seeded(),
-            n_samples=1, n_importance=n_importance, beta_reg=0.0, n_data=3.0,
+            bound(n_importance), stack, likelihood, b, seeded(),
+            n_samples=1, beta_reg=0.0, n_data=3.0,
         ).item()
         for b in (weighted, repeated)
     )  # fmt: skip
@@ -276,9 +285,8 @@ def test_divergence_of_the_inducing_variables_is_divided_by_the_rows(
     batch = batch_of(rng, 3)
 
     def value(beta_reg: float, n_data: float) -> float:
-        parts = stack, likelihood, batch, seeded()
-        sizes = {"n_samples": 1, "n_importance": 3}
-        return latent_loss(*parts, **sizes, beta_reg=beta_reg, n_data=n_data).item()
+        parts = bound(3), stack, likelihood, batch, seeded()
+        return latent_loss(*parts, n_samples=1, beta_reg=beta_reg, n_data=n_data).item()
 
     kl = stack.kl(stack.factors()).item()
     np.testing.assert_allclose(value(0.5, 9.0) - value(0.0, 9.0), 0.5 * kl / 9.0, rtol=1e-9)
@@ -294,7 +302,7 @@ def test_masking_an_output_is_dropping_it(
     mixing = normal(rng, 2, 3)
     likelihood = random_likelihood(rng, 3, mixing)
     batch = batch_of(rng, 3, 3)
-    settings = {"n_samples": 2, "n_importance": n_importance, "beta_reg": 0.6, "n_data": 6.0}
+    settings = {"n_samples": 2, "beta_reg": 0.6, "n_data": 6.0}
     for kept in ([0, 2], [1], [0, 1]):
         mask = torch.zeros(3, 3).double()
         mask[:, kept] = 1.0
@@ -304,8 +312,8 @@ def test_masking_an_output_is_dropping_it(
         alone = Gaussian(len(kept), 0.3, 1e-4, mixing[:, kept]).double()
         with torch.no_grad():
             alone.log_excess_noise.copy_(likelihood.log_excess_noise[kept])
-        actual = latent_loss(stack, likelihood, masked, seeded(), **settings)
-        expected = latent_loss(stack, alone, dropped, seeded(), **settings)
+        actual = latent_loss(bound(n_importance), stack, likelihood, masked, seeded(), **settings)
+        expected = latent_loss(bound(n_importance), stack, alone, dropped, seeded(), **settings)
         np.testing.assert_allclose(actual.item(), expected.item(), rtol=0, atol=1e-12)
 
 
@@ -333,12 +341,11 @@ class WholeLoss(nn.Module):
     ) -> None:
         super().__init__()
         self.stack, self.likelihood = stack, likelihood
-        self.batch, self.n_importance = batch, n_importance
+        self.batch, self.objective = batch, bound(n_importance)
 
     def forward(self) -> Tensor:
-        sizes = {"n_samples": 2, "n_importance": self.n_importance}
-        parts = self.stack, self.likelihood, self.batch, seeded(4)
-        return latent_loss(*parts, **sizes, beta_reg=0.4, n_data=20.0)
+        parts = self.objective, self.stack, self.likelihood, self.batch, seeded(4)
+        return latent_loss(*parts, n_samples=2, beta_reg=0.4, n_data=20.0)
 
 
 @pytest.mark.parametrize("n_evidence", [None, 4], ids=["free", "amortized"])

@@ -1,23 +1,24 @@
 """The bounds of deep GPs with latent covariates: variational and importance-weighted."""
 
+import math
+
 import torch
 from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.likelihoods.gaussian import Gaussian
-from skgp.core.numerics.linalg import log_mean_exp
-from skgp.core.objectives.objective import regularised
+from skgp.core.objectives.objective import Objective, regularised
 from skgp.core.stacks.latent_stack import LatentStack
 
 
 def latent_loss(
+    objective: Objective,
     stack: LatentStack,
     likelihood: Gaussian,
     batch: Batch,
     generator: torch.Generator,
     *,
     n_samples: int,
-    n_importance: int | None,
     beta_reg: float,
     n_data: float,
 ) -> Tensor:
@@ -31,26 +32,28 @@ def latent_loss(
 
     Parameters
     ----------
+    objective : Objective
+        `importance_weighted(K)`, or the evidence lower bound; without covariates the latter.
     stack : LatentStack
     likelihood : Gaussian
     batch : Batch
     generator : torch.Generator
     n_samples : int
         Number S of draws of the hidden functions.
-    n_importance : int or None
-        Number K of covariates for each; None gives the variational bound.
     beta_reg : float
         Weight of the divergences of the inducing variables. One gives a bound.
     n_data : float
         Number of training rows, or the sum of their weights.
     """
     factors = stack.factors()
+    n_importance = objective.n_importance
     draw = stack.draw(
         batch, factors, generator, n_samples=n_samples, n_importance=n_importance or 1
     )
-    terms = likelihood.expected_log_prob(draw.latent, batch.targets)
+    terms = objective.term(likelihood, draw.latent, batch.targets)
+    log_omega = terms.new_full((len(terms),), -math.log(len(terms)))
     if n_importance is None:
-        fit = terms.mean((0, 1)) - draw.local_kl
+        fit = objective.reduce(terms, log_omega) - draw.local_kl
     else:
-        fit = log_mean_exp(terms + draw.log_ratio, 1).mean(0)
+        fit = objective.reduce(terms + draw.log_ratio, log_omega)
     return regularised(fit, stack, factors, batch.weight, beta_reg=beta_reg, n_data=n_data)

@@ -11,22 +11,28 @@ from skgp.core.data import Batch
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Likelihood, Term, expected_log_prob, log_marginal
 from skgp.core.nodes.rules import Nodes
+from skgp.core.numerics.linalg import log_mean_exp
 from skgp.core.stacks.stack import Stack
 
 Reduction = Callable[[Tensor, Tensor], Tensor]
 
 
 class Objective(NamedTuple):
-    """What is maximised for one row: `reduce` over nodes of `term`.
+    """What is maximised for one row: `reduce` over nodes, or draws, of `term`.
 
     Attributes
     ----------
     term : callable (likelihood, latent, targets) -> (Q, B)
     reduce : callable (terms (Q, B), log_omega (Q,)) -> (B,)
+    n_importance : int or None
+        Draws of a row's latent covariates for each draw of the functions. Their log ratios
+        log p(w) - log q(w) are parts of the terms then; None stands for one draw, and for the
+        divergence KL(q(w) || p(w)) outside of the reduction.
     """
 
     term: Term
     reduce: Reduction
+    n_importance: int | None = None
 
 
 def average(terms: Tensor, log_omega: Tensor) -> Tensor:
@@ -39,6 +45,11 @@ def log_average_exp(terms: Tensor, log_omega: Tensor) -> Tensor:
     return torch.logsumexp(terms + log_omega.unsqueeze(-1), 0)
 
 
+def average_of_log_means(n_importance: int, terms: Tensor, log_omega: Tensor) -> Tensor:
+    """Log means over K draws of the covariates, averaged over S equal draws: Q = S K terms."""
+    return log_mean_exp(terms.unflatten(0, (-1, n_importance)), 1).mean(0)
+
+
 # With a point q(u) it is the paper's MAP (Eqn 3): v_q vanishes, the divergence is -log p(u).
 ELBO = Objective(expected_log_prob, average)
 PREDICTIVE = Objective(log_marginal, log_average_exp)
@@ -48,6 +59,11 @@ VFITC = Objective(Gaussian.vfitc_bound, average)
 def gamma_robust(gamma: float) -> Objective:
     """Objective of the gamma-divergence ELBO; gamma > 1 damps the pull of outliers."""
     return Objective(partial(Gaussian.gamma_expectation, gamma=gamma), average)
+
+
+def importance_weighted(n_importance: int) -> Objective:
+    """The bound with K draws of the covariates (importance-weighted paper, Eqn 11)."""
+    return Objective(expected_log_prob, partial(average_of_log_means, n_importance), n_importance)
 
 
 def loss(

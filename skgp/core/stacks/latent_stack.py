@@ -20,8 +20,9 @@ class Draw(NamedTuple):
     Attributes
     ----------
     latent : Latent
-        Moments of the top layer, each of shape (S, K, B, W); K is one without covariates.
-    log_ratio : Tensor, (S, K, B) or broadcastable to it
+        Moments of the top layer, each of shape (S K, B, W), all K of a draw of the functions in a
+        row. K is one without covariates.
+    log_ratio : Tensor, (S K, B) or broadcastable to it
         log p(w) - log q(w), summed over the layers of covariates.
     local_kl : Tensor, (B,) or broadcastable to it
         KL(q(w) || p(w)), summed over the layers of covariates.
@@ -126,9 +127,8 @@ class LatentStack(Stack):
             log_ratio = log_ratio + local.log_ratio(w, epsilon)
             local_kl = local_kl + local.kl()
             h = torch.cat([h.expand(-1, n_importance, -1, -1), w], -1)
-        flat = self.top.moments(h.flatten(0, 1), next(of_layers))
-        latent = Latent(*(moment.unflatten(0, h.shape[:2]) for moment in flat))
-        return Draw(latent, log_ratio, local_kl)
+        latent = self.top.moments(h.flatten(0, 1), next(of_layers))
+        return Draw(latent, log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio, local_kl)
 
     def _has_covariates(self) -> bool:
         return any(isinstance(block, LatentCovariates) for block in self._blocks())
