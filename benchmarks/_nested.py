@@ -1,5 +1,6 @@
 """The nested estimator of the test log likelihood that the neural likelihoods paper tabulates."""
 
+import itertools
 import math
 from typing import Any
 
@@ -35,13 +36,14 @@ def nested_log_likelihood(
     model.stack.train()  # its predictions would move the draws together
     factors = model.stack.factors()
     total = 0.0
+    steps = itertools.count()  # each has draws of its own
     for start in range(0, len(X), _CHUNK):
         rows = slice(start, start + _CHUNK)
         x = torch.from_numpy(model.x_scale.apply(X[rows]))
         targets = Targets(torch.from_numpy(model.y_scale.apply(Y[rows])), None)
-        for _ in range(n_outer):
+        for step in itertools.islice(steps, n_outer):
             terms: Tensor = PREDICTIVE.term(
-                model.likelihood, model.stack(x, draws(len(x)), factors), targets
+                model.likelihood, model.stack(x, draws(len(x), step), factors), targets
             )
             total += float((torch.logsumexp(terms, 0) - math.log(n_inner)).sum()) / n_outer
     model.stack.eval()

@@ -31,6 +31,7 @@ from skgp.recipes.latent import (
     covariate_top,
     latent_blocks,
     same_rows,
+    with_cells,
 )
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
@@ -228,7 +229,8 @@ class IWDGPRegressor(GPRegressor):
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.
-        weighted = self.inference == "iwvi" and "LV" in latent.parts
+        has_covariates = "LV" in latent.parts
+        weighted = has_covariates and self.inference == "iwvi"
         objective = importance_weighted(self.n_importance) if weighted else ELBO
         covariance, optimizer = natural_or_adam(self, objective, beta_reg, peak=0.1)
         recipe = partial(
@@ -251,13 +253,14 @@ class IWDGPRegressor(GPRegressor):
         )
         weights = beta_reg, self.weight_decay
         no_stream = of_layers.no_stream
-        if not self.amortized and "LV" in latent.parts:
+        if has_covariates and not self.amortized:
             no_stream = no_stream or (
                 "partial_fit needs amortized=True: with amortized=False there are parameters for "
                 "each row of one training table"
             )
         return replace(
             of_layers,
+            build=partial(with_cells, of_layers.build) if has_covariates else of_layers.build,
             loss=partial(covariate_loss, objective, self.n_samples, *weights),
             dtype=always_float32,
             goes_on=same_rows,

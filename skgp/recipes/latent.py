@@ -1,5 +1,6 @@
 """Stacks with latent covariates among their layers (importance-weighted paper)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,17 +9,18 @@ from torch import Tensor
 
 from skgp.core.data import Batch, Targets
 from skgp.core.kernels.kernel import Kernel, KernelLike
+from skgp.core.layers.layer import Latent
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.starts import principal_directions, start_covariates
 from skgp.core.networks.features import check_batch, half_squared_norm
-from skgp.core.nodes.rules import Sampled
+from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.core.objectives.importance import latent_loss
 from skgp.core.objectives.objective import Objective
-from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence
+from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence, spread
 from skgp.core.stacks.row_posterior import Amortized, Free, LocalPosterior
-from skgp.fitting.model import Model
+from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.losses import DivergenceWeight
@@ -26,6 +28,26 @@ from skgp.recipes.stack import Below, StackSpec, kernel_of, sparse_layer
 from skgp.recipes.start import CERTAIN_VAR, INITIAL_VAR, each_gp
 
 _STRETCH: Final = 2.0  # of one covariate's nodes
+
+
+class CovariateLayers(Layers):
+    """Layers with latent covariates, whose nodes stand for cells of their distribution.
+
+    Parameters
+    ----------
+    stack : LatentStack
+    """
+
+    def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
+        at_nodes = super().latents(nodes)
+        return lambda x: spread(at_nodes(x))
+
+
+def with_cells(build: Callable[[Setup], Model], setup: Setup) -> Model:
+    """A model of a stack with covariates, whose predictions fill the gaps between the nodes."""
+    model = build(setup)
+    model.source = CovariateLayers(model.stack)
+    return model
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def test_features_have_to_have_a_row_for_each_input() -> None:
 def test_a_batch_norm_in_training_refuses_a_single_row() -> None:
     network = make_features([3], 4, 0).double()
     for refuse in (lambda: check_batch(network, 1), lambda: start_features(network, inputs(1))):
-        with pytest.raises(ValueError, match=r"feature_extractor.*n_samples=1.*batch_size"):
+        with pytest.raises(ValueError, match=r"feature_extractor.*n_samples=1.*larger batches"):
             refuse()
     check_batch(network, 2)
     check_batch(network.eval(), 1)

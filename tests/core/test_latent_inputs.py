@@ -66,7 +66,7 @@ class Tiny:
         return np.nansum(terms, axis=1)
 
     def divergence(self) -> float:
-        return sum(dense_kl(gp) for gp in self.gps) + self.stack.readout.kl().item()
+        return sum(dense_kl(gp) for gp in self.gps) + self.stack.readout.divergence().item()
 
     def inversion(self) -> Inversion:
         """With the units integrated out."""

@@ -24,7 +24,7 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.nodes.rules import Sampled
 from skgp.core.objectives.importance import latent_loss
 from skgp.core.objectives.objective import ELBO, loss
-from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence
+from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence, spread
 from skgp.core.stacks.row_posterior import Free
 from skgp.core.stacks.stack import GPStack
 
@@ -45,7 +45,7 @@ def test_moments_at_the_nodes_against_loops(rng: np.random.Generator, architectu
     stack = random_latent_stack(rng, architecture, n_latents=2)
     nodes = Sampled(WIDTHS[architecture], 1, 6, 0).double()(4)
     x = normal(rng, 4, 2)
-    latent = stack(x, nodes, stack.factors())
+    latent = spread(stack(x, nodes, stack.factors()))
     naive = stack_moments(stack, to_array(x), nodes_of(nodes.xi))
     within = within_cells(naive.f_mean)
     assert within.min() > 0.0
@@ -63,7 +63,7 @@ def test_several_covariates_enter_beside_the_inputs(rng: np.random.Generator) ->
     np.testing.assert_allclose(to_array(latent.f_mean), naive.f_mean, rtol=0, atol=1e-9)
 
 
-def test_nothing_is_spread_without_covariates(rng: np.random.Generator) -> None:
+def test_moments_without_covariates_against_loops(rng: np.random.Generator) -> None:
     stack = random_latent_stack(rng, "GP-GP")
     nodes = Sampled([2], 1, 6, 0).double()(4)
     x = normal(rng, 4, 2)
@@ -77,7 +77,7 @@ def test_nothing_is_spread_with_one_node(rng: np.random.Generator) -> None:
     stack = random_latent_stack(rng, "LV-GP-GP")
     nodes = Sampled([1, 2], 1, 1, 0).double()(4)
     x = normal(rng, 4, 2)
-    latent = stack(x, nodes, stack.factors())
+    latent = spread(stack(x, nodes, stack.factors()))
     naive = stack_moments(stack, to_array(x), nodes_of(nodes.xi))
     np.testing.assert_allclose(to_array(latent.v_prior), naive.v_prior, rtol=0, atol=1e-8)
 
@@ -94,7 +94,7 @@ def test_spread_components_of_a_uniform_covariate_are_uniform(rng: np.random.Gen
         top.kernel.log_variance.fill_(-60.0)
     top.slope = nn.Parameter(torch.tensor([[0.0], [0.0], [2.0]]).double())
     nodes = Sampled([1], 1, 128, 0).double()(1)
-    latent = stack(normal(rng, 3, 2), nodes, stack.factors())
+    latent = spread(stack(normal(rng, 3, 2), nodes, stack.factors()))
     w = np.sort(2.0 * to_array(nodes.xi[0])[:, 0, 0])
     gaps = np.diff(w)
     width = np.array([gaps[0], *(0.5 * (gaps[1:] + gaps[:-1])), gaps[-1]])

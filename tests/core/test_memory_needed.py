@@ -99,7 +99,7 @@ def test_model_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device: 2**30)
     message = (
         r"over 10000 rows needs about 6\.0 GiB, and there are 1\.0 GiB left: use a sparse "
-        r"estimator \(SVGPRegressor or PPGPRRegressor\), or fit at most 4096 rows"
+        r"model, or fit at most 4096 rows"
     )
     with pytest.raises(MemoryError, match=message):
         check_memory(10_000, 1, 8, False, CPU)

@@ -162,8 +162,7 @@ def _log_joint_normal(residual: Tensor, cov: Tensor, mask: Tensor | None) -> Ten
     L, info = torch.linalg.cholesky_ex(cov)
     if bool(info.any()):
         raise NotPositiveDefiniteError(
-            "the covariance over outputs is not positive definite; raise noise_floor or lower "
-            "learning_rate_init"
+            "the covariance over outputs is not positive definite; raise noise_floor"
         )
     white = torch.linalg.solve_triangular(L, residual.unsqueeze(-1), upper=False).squeeze(-1)
     log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)

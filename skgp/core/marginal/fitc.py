@@ -97,7 +97,7 @@ def check_recomputation(kernel: Kernel, Z: Tensor) -> None:
     except CheckpointError as error:
         raise ValueError(
             "kernel cannot be computed anew in a backward pass, as FITC does for its chunks of "
-            "rows: use another kernel or SVGPRegressor"
+            "rows: use another kernel"
         ) from error
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.sparse import SparseLayer
+from skgp.core.numerics.descent import minimise
 from skgp.core.numerics.linalg import LOG_2PI, cholesky, inverse_cholesky
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
@@ -91,15 +92,12 @@ def start_hyperparameters(
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*layer.kernel.parameters(), log_noise]
-    optimizer = torch.optim.Adam(parameters, lr=_BOUND_RATE)
-    for step in range(_BOUND_STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = _BOUND_RATE * (1.0 - 0.9 * step / _BOUND_STEPS)
-        optimizer.zero_grad()
+
+    def loss(step: int) -> Tensor:
         bound = collapsed_bound(layer.kernel, Z, x, y, weight, log_noise.exp(), layer.jitter)
-        loss = -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
-        loss.backward()
-        optimizer.step()
+        return -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
+
+    minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
     return log_noise.detach().exp()
 
 

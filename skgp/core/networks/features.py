@@ -174,7 +174,7 @@ def check_batch(features: nn.Module, n: int) -> None:
     if n == 1 and any(isinstance(m, _BatchNorm) and m.training for m in features.modules()):
         raise ValueError(
             "feature_extractor has a batch norm, which needs at least two rows, and got a batch "
-            "with n_samples=1: pass more rows or raise batch_size"
+            "with n_samples=1: pass more rows or larger batches"
         )
 
 

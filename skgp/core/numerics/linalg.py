@@ -92,8 +92,7 @@ def _climb(
     K = K.double()
     if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
-            "a kernel matrix has non-finite entries; check the inputs for extreme values and keep "
-            "normalize_X=True"
+            "a kernel matrix has non-finite entries; scale the inputs and check them for outliers"
         )
     rung = K.new_full(K.shape[:-2], first)
     for _ in range(n_rungs):

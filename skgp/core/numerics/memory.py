@@ -123,6 +123,5 @@ def check_memory(
         most = int(n_rows * (available / needed) ** 0.5)
         raise MemoryError(
             f"an exact GP over {n_rows} rows needs about {needed / _GIB:.1f} GiB, and there are "
-            f"{available / _GIB:.1f} GiB left: use a sparse estimator (SVGPRegressor or "
-            f"PPGPRRegressor), or fit at most {most} rows"
+            f"{available / _GIB:.1f} GiB left: use a sparse model, or fit at most {most} rows"
         )

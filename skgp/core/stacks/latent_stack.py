@@ -93,8 +93,7 @@ class LatentStack(Stack):
             else:
                 shape = len(xi), h.shape[1], -1
                 h = torch.cat([h.expand(*shape), xi.expand(*shape)], -1)
-        latent = self.top.moments(h, next(of_layers))
-        return _spread(latent) if len(h) > 1 and self._has_covariates() else latent
+        return self.top.moments(h, next(of_layers))
 
     def draw(
         self,
@@ -130,9 +129,6 @@ class LatentStack(Stack):
         latent = self.top.moments(h.flatten(0, 1), next(of_layers))
         return Draw(latent, log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio, local_kl)
 
-    def _has_covariates(self) -> bool:
-        return any(isinstance(block, LatentCovariates) for block in self._blocks())
-
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))
 
@@ -143,7 +139,7 @@ def evidence(features: Tensor, targets: Targets) -> Tensor:
     return torch.cat([features, targets.y, observed], -1)
 
 
-def _spread(latent: Latent) -> Latent:
+def spread(latent: Latent) -> Latent:
     """The latent moments with the variance of f within the cell that a node stands for.
 
     Q nodes cut the covariates' distribution into cells of equal probability. Where f varies from
@@ -151,6 +147,8 @@ def _spread(latent: Latent) -> Latent:
     of the means, each component is spread evenly over half the gap to either neighbour: a uniform
     distribution, of variance width^2 / 12. In the limit of many nodes nothing is added.
     """
+    if len(latent.f_mean) == 1:
+        return latent
     order = latent.f_mean.argsort(0)
     gaps = latent.f_mean.gather(0, order).diff(dim=0)
     width = 0.5 * (torch.cat([gaps[:1], gaps]) + torch.cat([gaps, gaps[-1:]]))

@@ -46,12 +46,11 @@ class Mixing(nn.Module, ABC):
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
         """Moments of M at inputs x (B, D), given those of the functions that are its entries."""
 
-    def kl(self) -> Tensor | float:
-        """Divergence of the posterior of M from its prior, in nats; that of GPs is the layer's."""
-        return 0.0
+    def divergence(self) -> Tensor | float:
+        """Divergence of the posterior of M from its prior, in nats; that of GPs is the layer's.
 
-    def log_prior(self) -> Tensor | float:
-        """Log density, up to a constant, of the weights that are points under their prior."""
+        Minus the log density of the prior, up to a constant, for weights that are points.
+        """
         return 0.0
 
 
@@ -74,7 +73,7 @@ class NormalMixing(Mixing):
         mean, scale = self.posterior.moments()
         return MixingMoments(mean, scale.square())
 
-    def kl(self) -> Tensor:
+    def divergence(self) -> Tensor:
         return self.posterior.kl(*self.posterior.moments())
 
 
@@ -108,8 +107,8 @@ class NetworkMixing(Mixing):
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
         return MixingMoments(self.network(x).unflatten(-1, self.shape), None)
 
-    def log_prior(self) -> Tensor | float:
-        return -half_squared_norm(self.network)
+    def divergence(self) -> Tensor | float:
+        return half_squared_norm(self.network)
 
 
 class GPMixing(Mixing):

@@ -70,13 +70,9 @@ class Readout(nn.Module):
         own, rest = self._split(latent)
         return _mix(self.units.sample(own, xi), self.mixing(x, rest))
 
-    def kl(self) -> Tensor:
-        """Divergence of q(M) and of the biases' posterior from their priors, in nats."""
-        return torch.as_tensor(self.units.kl() + self.mixing.kl())
-
-    def log_prior(self) -> Tensor | float:
-        """Log density of the weights that are points, up to a constant: minus the L2 penalty."""
-        return self.units.log_prior() + self.mixing.log_prior()
+    def divergence(self) -> Tensor:
+        """Divergences of the units and of the mixing matrix, in nats."""
+        return torch.as_tensor(self.units.divergence() + self.mixing.divergence())
 
     def _split(self, latent: Latent) -> tuple[Latent, Latent]:
         sizes = [self.units.n_latents, self.mixing.n_latents]

@@ -74,8 +74,7 @@ class ReadoutStack(Stack):
         return drawn._replace(f_mean=drawn.f_mean - error)
 
     def kl(self, factors: Sequence[Any]) -> Tensor:
-        # A point's share is minus the log density of its prior, as that of a point q(u).
-        return self.layers_kl(factors) + self.readout.kl() - self.readout.log_prior()
+        return self.layers_kl(factors) + self.readout.divergence()
 
     def divergence_share(self, step: int) -> float:
         return 1.0 if step >= self.n_annealing else (step + 1) / self.n_annealing

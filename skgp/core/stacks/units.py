@@ -52,13 +52,12 @@ class Units(nn.Module, ABC):
     def sample(self, latent: Latent, xi: Tensor) -> UnitMoments:
         """Values of the units, which are certain, at standard normals xi (Q, B or 1, n_noise)."""
 
-    def kl(self) -> Tensor | float:
-        """Divergence of the posterior of the units' own variables from its prior, in nats."""
-        return 0.0  # most units have none
+    def divergence(self) -> Tensor | float:
+        """Divergence of the units' own posterior from its prior, in nats.
 
-    def log_prior(self) -> Tensor | float:
-        """Log density, up to a constant, of the weights that are points under their prior."""
-        return 0.0
+        Minus the log density of the prior, up to a constant, for weights that are points.
+        """
+        return 0.0  # most units have none
 
 
 class IdentityUnits(Units):
@@ -161,8 +160,5 @@ class NeuralUnits(Units):
         a = latent.draw(xi_f) @ self.weight.mT + bias + bias_scale * xi_b
         return UnitMoments(self.activation(a), None)
 
-    def kl(self) -> Tensor:
-        return self.bias.kl(*self.bias.moments())
-
-    def log_prior(self) -> Tensor:
-        return -0.5 * self.weight.square().sum()
+    def divergence(self) -> Tensor:
+        return self.bias.kl(*self.bias.moments()) + 0.5 * self.weight.square().sum()

@@ -6,12 +6,12 @@ from torch import Tensor, nn
 from skgp.core.data import Targets
 from skgp.core.likelihoods.likelihood import Likelihood
 from skgp.core.nodes.rules import NodeRule, Nodes
+from skgp.core.numerics.descent import minimise
 from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
 from skgp.core.numerics.linalg import log_mean_exp
 from skgp.core.objectives.objective import PREDICTIVE, Objective
 from skgp.core.stacks.row_posterior import Free, Local
 from skgp.core.stacks.stack import Stack
-from skgp.core.training.optimizers import Adam
 from skgp.core.training.plan import one_cycle
 
 _STEPS = 200
@@ -79,24 +79,20 @@ class Inversion:
             Moments (B, C).
         targets : Targets
         """
-        rule = [self.nodes(1, step) for step in range(_STEPS)]
         draws = _normals("steps", start.mean, _STEPS)
         free = Free(start.mean.clone(), start.log_std.clone())
-        optimizer = Adam(list(free.parameters()), _RATE)
-        for step, (nodes, draw) in enumerate(zip(rule, draws.unsqueeze(1), strict=True)):
 
-            def descend(nodes: Nodes = nodes, draw: Tensor = draw) -> Tensor:
-                free.zero_grad()
-                # A sum, not a mean: a row's gradient does not depend on the number of rows.
-                loss = -self._bound(free.of_rows(slice(None)), targets, nodes, draw).sum()
-                loss.backward()
-                return loss
+        def loss(step: int) -> Tensor:
+            nodes, local = self.nodes(1, step), free.of_rows(slice(None))
+            # A sum, not a mean: a row's gradient does not depend on the number of rows.
+            return -self._bound(local, targets, nodes, draws[step : step + 1]).sum()
 
-            optimizer.step(descend, one_cycle(step / _STEPS))
+        minimise(loss, free.parameters(), _STEPS, _RATE, one_cycle)
         with torch.no_grad():
             end = free.of_rows(slice(None))
             draws = _normals("ends", start.mean, N_COMPARED)
-            before, after = (self._bound(local, targets, rule[-1], draws) for local in (start, end))
+            nodes = self.nodes(1, _STEPS)
+            before, after = (self._bound(local, targets, nodes, draws) for local in (start, end))
             better = (after > before).unsqueeze(-1)
             return Local(*(torch.where(better, e, s) for e, s in zip(end, start, strict=True)))
 
