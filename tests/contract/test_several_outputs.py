@@ -213,7 +213,8 @@ def test_a_single_column_may_have_missing_entries(make: Any, data: Data) -> None
 
 def test_the_order_of_columns_does_not_matter_much(case: Case, data: Data) -> None:
     # Where random weights meet other columns, equal functions take longer to find.
-    model = case.make(**({"max_iter": 60} if case.has_units else {}))
+    longer = {"cvae": {"max_iter": 200}}.get(case.name, {"max_iter": 60} if case.has_units else {})
+    model = case.make(**longer)
     forward = model.fit(data.X, data.Y).predict(data.X_new)
     backward = model.fit(data.X, data.Y[:, ::-1]).predict(data.X_new)[:, ::-1]
     tolerance = 0.3 if case.has_units else 0.2
@@ -225,7 +226,10 @@ def test_validation_score_is_the_joint_log_density(make: Any, data: Data) -> Non
     Y_val[::5, 0] = np.nan
     model = make(max_iter=3, dtype="float64").fit(data.X, data.Y, X_val=data.X_new, y_val=Y_val)
     dist = model.predict_dist(data.X_new)
-    assert model.validation_scores_[-1] == pytest.approx(dist.joint_logpdf(Y_val).mean(), abs=1e-4)
+    # A row counts as -20 nats or more for each of its outputs, in units of standard deviations.
+    floors = np.where(np.isnan(Y_val), 0.0, -20.0 - np.log(data.Y.std(axis=0))).sum(axis=1)
+    score = np.maximum(dist.joint_logpdf(Y_val), floors).mean()
+    assert model.validation_scores_[-1] == pytest.approx(score, abs=1e-4)
 
 
 def test_scores_skip_missing_entries(model: Any) -> None:

@@ -150,9 +150,9 @@ def test_hidden_layers_are_trained_in_float32_and_one_gp_in_float64(table, monke
     seen = []
     plain = Run.gradients
 
-    def spy(self, batch):
+    def spy(self, batch, step):
         seen.append(batch.x.dtype)
-        return plain(self, batch)
+        return plain(self, batch, step)
 
     monkeypatch.setattr(Run, "gradients", spy)
     for architecture, dtype in [("LV-GP", torch.float32), ("GP", torch.float64)]:

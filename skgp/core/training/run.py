@@ -21,20 +21,14 @@ _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
 _LEAP = 10.0  # training may not end this far above a loss: nats per row, and times its size
 
 
-class _LeapError(NonFiniteLossError):
-    """The loss is finite and far above where it has been."""
-
-
 class Run(Generic[ModuleT]):
     """One candidate in training: steps, healing, history and the best validation score.
 
-    Of the states at the ends of its epochs it keeps five, which may be one and the same:
+    Of the states at the ends of its epochs it keeps four, which may be one and the same:
 
     - `good`, after the last one whose steps all had a finite loss;
     - `proven`, the last of these whose own loss has since been seen to be finite; a rollback goes
       there;
-    - `calm`, the last of these whose own loss was not far above the first of all; a rollback goes
-      there if a fit would end with such a leap;
     - `completed`, after the last epoch that is in the history; an interrupted fit ends there;
     - `best`, that of the best validation score.
 
@@ -75,7 +69,7 @@ class Run(Generic[ModuleT]):
         self._last: tuple[Tensor, int, float] | None = None
         self._best_score = -math.inf
         self._best: dict[str, Any] | None = None
-        self._good = self._proven = self._calm = self._completed = self._copy()
+        self._good = self._proven = self._completed = self._copy()
 
     # ------------------------------------------------------------- an epoch
 
@@ -103,13 +97,11 @@ class Run(Generic[ModuleT]):
                     value = self.optimizer.step(closure, rate)
                     total += value * len(rows)
                     self._last = rows, step, value
-                    if i == 0 and not self._is_leap(value, self._first):
-                        self._calm = self._good
                 if is_last:
                     self._check_last_step()
             except (NonFiniteLossError, NotPositiveDefiniteError) as error:
                 failure = error
-                self._heal(error)
+                self._heal()
             else:
                 break
         else:
@@ -120,7 +112,7 @@ class Run(Generic[ModuleT]):
         self.epochs_done += 1
         self._good = self._copy()
         if is_last:
-            self._proven = self._calm = self._good
+            self._proven = self._good
         score = None if self.validate is None else self.validate(self.module)
         self._record(total / len(self.data), score)
 
@@ -169,20 +161,18 @@ class Run(Generic[ModuleT]):
         finally:
             self.module.load_state_dict(state)
         lowest = min(before, self._first)
-        if self._is_leap(after, lowest):
-            self._proven = proven
-            raise _LeapError(f"the last step ended at a loss of {after}, far above {lowest}")
-
-    def _is_leap(self, after: float, before: float) -> bool:
-        """Whether training may not end so far above an earlier loss."""
         # The divergence is divided by the sum of the weights: where that is far below the number
         # of rows, a step that changes it by one nat in all moves the loss by many nats per row.
         unit = max(1.0, len(self.data) / self.data.n_data)
-        return after > before + _LEAP * (unit + abs(before))
+        if after > lowest + _LEAP * (unit + abs(lowest)):
+            self._proven = proven
+            raise NonFiniteLossError(
+                f"the last step ended at a loss of {after}, far above {lowest}"
+            )
 
-    def _heal(self, error: Exception) -> None:
+    def _heal(self) -> None:
         """Go back to where the loss was finite, with shorter steps from now on."""
-        self._good = self._calm if isinstance(error, _LeapError) else self._proven
+        self._good = self._proven
         self._restore(self._good)
         self.optimizer.shorten(_HEALED_STEP)
         self._n_healed += 1
@@ -250,8 +240,8 @@ class Run(Generic[ModuleT]):
         """
         names = ("epochs_done", "_n_healed", "_stale", "_ceiling", "_first", "_last", "_best_score")
         values = {name.strip("_"): getattr(self, name) for name in names}
-        proven, calm = (None if s is self._good else s for s in (self._proven, self._calm))
-        states = {"good": self._good, "proven": proven, "calm": calm, "best": self._best}
+        proven = None if self._proven is self._good else self._proven
+        states = {"good": self._good, "proven": proven, "best": self._best}
         history = self.history.loss_curve, self.history.validation_scores
         generator = self.generator.get_state()
         return _copied({**values, **states, "history": list(history), "generator": generator})
@@ -276,7 +266,6 @@ class Run(Generic[ModuleT]):
         self.generator.set_state(state["generator"])
         self._good = self._completed = state["good"]
         self._proven = self._good if state["proven"] is None else state["proven"]
-        self._calm = self._good if state["calm"] is None else state["calm"]
         self._restore(self._good)
 
     def _copy(self) -> dict[str, Any]:
