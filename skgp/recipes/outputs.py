@@ -52,11 +52,11 @@ class Coregionalised:
         mixing, latent = None, Y.mT
         if n_outputs > 1:
             mixing = principal_mixing(Y, setup.observed_weight, n_latents)
-            latent = (Y @ torch.linalg.pinv(mixing)).mT
+            latent = torch.linalg.pinv(mixing) @ Y.mT
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
         def start(noise_var: Tensor) -> None:
-            likelihood.start(noise_var if mixing is None else noise_var @ mixing.square())
+            likelihood.start(noise_var if mixing is None else mixing.square() @ noise_var)
 
         def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
             return Model(Layers(stack), likelihood, nodes)
@@ -65,14 +65,14 @@ class Coregionalised:
 
 
 def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
-    """Initial mixing matrix (W, P): the leading principal directions, scaled by their deviations.
+    """Initial mixing matrix (P, W): the leading principal directions, scaled by their deviations.
 
     Latent functions of unit variance then reproduce the covariance of outputs (n, P), whose rows
     have weights (n,).
     """
     eigenvalues, directions = torch.linalg.eigh((Y.mT * weight) @ Y / weight.sum())
     deviations = eigenvalues[-n_latents:].clamp_min(1e-6).sqrt()
-    return (directions[:, -n_latents:] * deviations).mT.flip(0)
+    return (directions[:, -n_latents:] * deviations).flip(1)
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,8 @@ class ReadoutOutputs:
         Y = setup.Y.nan_to_num()  # scaled targets: zero is the mean
         n_outputs, weight = Y.shape[1], setup.observed_weight
         principal = principal_mixing(Y, weight, self._number(n_outputs))
-        latent = Y @ torch.linalg.pinv(principal)
-        units, start = self.units(setup, latent, principal.mT)
+        latent = Y @ torch.linalg.pinv(principal).mT
+        units, start = self.units(setup, latent, principal)
         # What the units leave of the outputs where the latent functions are known.
         with torch.no_grad():
             rest = (Y - units.mean(certain(latent)) @ start.mT).square()
@@ -201,7 +201,7 @@ class ReadoutOutputs:
         square = principal.square()
         return Outputs(
             latent.mT,
-            lambda noise_var: likelihood.start((noise_var @ square + rest).clamp_min(_LEAST_NOISE)),
+            lambda noise_var: likelihood.start((square @ noise_var + rest).clamp_min(_LEAST_NOISE)),
             model,
         )
 

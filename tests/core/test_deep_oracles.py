@@ -57,11 +57,11 @@ def test_log_density_of_a_deep_sigma_point_process_against_loops(
     n_outputs: int,
     mixed: bool,
 ) -> None:
-    """log sum_s omega_s N(y; A^T f_mean(h_s), A^T f_var(h_s) A + noise) (Eqns 18 and 24)."""
+    """log sum_s omega_s N(y; M f_mean(h_s), M f_var(h_s) M^T + noise) (Eqns 18 and 24)."""
     widths = [2, 1][: n_layers - 1]
     stack = random_stack(rng, [*widths, n_latents])
     likelihood = random_likelihood(
-        rng, n_outputs, normal(rng, n_latents, n_outputs) if mixed else None
+        rng, n_outputs, normal(rng, n_outputs, n_latents) if mixed else None
     )
     nodes = moved(make_quadrature(quadrature, widths, 3, 0), rng)(5)
     x, y = normal(rng, 5, 3), normal(rng, 5, n_outputs)
@@ -168,7 +168,7 @@ def test_masking_an_output_is_dropping_it(rng: np.random.Generator, name: str, m
     actual = objective.reduce(objective.term(likelihood, latent, targets), nodes.log_omega)
     for row in range(4):
         kept = mask[row].bool()
-        alone = Gaussian(int(kept.sum()), 0.3, 1e-4, None if mixing is None else mixing[:, kept])
+        alone = Gaussian(int(kept.sum()), 0.3, 1e-4, None if mixing is None else mixing[kept])
         alone = alone.double()
         with torch.no_grad():
             alone.log_excess_noise.copy_(likelihood.log_excess_noise[kept])

@@ -135,25 +135,25 @@ def test_density_at_an_exact_fit_is_bounded_by_the_floor() -> None:
 
 def coregionalised(rng: np.random.Generator) -> tuple[Gaussian, Latent, Tensor]:
     """Two latent functions, three outputs, three nodes, four rows."""
-    likelihood = random_likelihood(rng, 3, normal(rng, 2, 3))
+    likelihood = random_likelihood(rng, 3, normal(rng, 3, 2))
     return likelihood, random_latent(rng, 3, 4, 2), normal(rng, 4, 3)
 
 
 def dense_output(likelihood: Gaussian, latent: Latent, q: int, b: int) -> tuple[np.ndarray, ...]:
-    """Mean A^T f and covariance A^T diag(v) A, without noise, by loops."""
-    A = to_array(likelihood.mixing)
+    """Mean M f and covariance M diag(v) M^T, without noise, by loops."""
+    M = to_array(likelihood.mixing)
     f, v = to_array(latent.f_mean)[q, b], to_array(latent.f_var)[q, b]
     mean, cov = np.zeros(3), np.zeros((3, 3))
     for p in range(3):
         for w in range(2):
-            mean[p] += A[w, p] * f[w]
+            mean[p] += M[p, w] * f[w]
             for r in range(3):
-                cov[p, r] += A[w, p] * v[w] * A[w, r]
+                cov[p, r] += M[p, w] * v[w] * M[r, w]
     return mean, cov
 
 
 def test_coregionalised_predictive_against_loops(rng: np.random.Generator) -> None:
-    """y ~ N(A^T f_mean, A^T diag(f_var) A + diag(noise)) (Deep Sigma Point Processes, Eqn 24)."""
+    """y ~ N(M f_mean, M diag(f_var) M^T + diag(noise)) (Deep Sigma Point Processes, Eqn 24)."""
     likelihood, latent, _ = coregionalised(rng)
     predictive = likelihood.predictive(latent)
     noise = to_array(likelihood.noise_var)
@@ -214,13 +214,13 @@ def test_coregionalised_expected_log_prob_by_quadrature_over_both_latents(
     value = likelihood.expected_log_prob(latent, Targets(y, None))
     z, weight = np.polynomial.hermite_e.hermegauss(8)
     weight = weight / weight.sum()
-    A, noise = to_array(likelihood.mixing), np.diag(to_array(likelihood.noise_var))
+    M, noise = to_array(likelihood.mixing), np.diag(to_array(likelihood.noise_var))
     m, v = to_array(latent.f_mean)[0, 0], to_array(latent.f_var)[0, 0]
     expected = 0.0
     for i in range(8):
         for j in range(8):
             f = m + np.sqrt(v) * np.array([z[i], z[j]])
-            density = multivariate_normal(A.T @ f, noise)
+            density = multivariate_normal(M @ f, noise)
             expected += weight[i] * weight[j] * density.logpdf(to_array(y[0]))
     np.testing.assert_allclose(value[0, 0].item(), expected, rtol=1e-11)
 

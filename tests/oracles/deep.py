@@ -105,11 +105,11 @@ class Mixture(NamedTuple):
 
 
 def mixture(latent: Moments, omega: Array, noise_var: Array, mixing: Array | None) -> Mixture:
-    """y = A^T f + e at every node; A is the identity if None."""
-    A = np.eye(latent.f_mean.shape[-1]) if mixing is None else mixing
+    """y = M f + e at every node; M is the identity if None."""
+    M = np.eye(latent.f_mean.shape[-1]) if mixing is None else mixing
     f_var = latent.v_prior + latent.v_q
-    mean = np.array([[A.T @ m for m in rows] for rows in latent.f_mean])
-    cov = np.array([[A.T @ np.diag(v) @ A + np.diag(noise_var) for v in rows] for rows in f_var])
+    mean = np.array([[M @ m for m in rows] for rows in latent.f_mean])
+    cov = np.array([[M @ np.diag(v) @ M.T + np.diag(noise_var) for v in rows] for rows in f_var])
     return Mixture(omega, mean, cov)
 
 

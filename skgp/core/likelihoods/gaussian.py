@@ -18,10 +18,10 @@ from skgp.exceptions import NotPositiveDefiniteError
 
 
 class Gaussian(Likelihood):
-    """y = A^T f + e, e ~ N(0, diag(noise_var)): one noise variance per output.
+    """y = M f + e, e ~ N(0, diag(noise_var)): one noise variance per output.
 
     Without a mixing matrix output k is latent k. With one (linear model of coregionalisation; deep
-    sigma point processes, Eqn 24) the covariance over outputs is exact: A^T diag(f_var) A + noise.
+    sigma point processes, Eqn 24) the covariance over outputs is exact: M diag(f_var) M^T + noise.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ class Gaussian(Likelihood):
     noise_floor : float
         Lower bound of the noise variance. A density can grow without bound on discrete or leaking
         targets; the floor keeps it finite.
-    mixing : Tensor of shape (W, P), optional
-        Initial mixing matrix A.
+    mixing : Tensor of shape (P, W), optional
+        Initial mixing matrix M.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Gaussian(Likelihood):
         return Predictive(mean, v_prior + v_q + self.noise_var, cov)
 
     def noiseless(self, latent: Latent) -> Predictive:
-        """Distribution of the noiseless outputs A^T f for each node."""
+        """Distribution of the noiseless outputs M f for each node."""
         mean, v_prior, v_q = self._marginals(latent)
         floor = torch.finfo(mean.dtype).eps  # keeps the distribution proper where f is certain
         var = v_prior + v_q + floor
@@ -131,14 +131,16 @@ class Gaussian(Likelihood):
         """Moments of the noiseless outputs, each (Q, B, P)."""
         if self.mixing is None:
             return latent
-        squared = self.mixing.square()
-        return Latent(latent.f_mean @ self.mixing, latent.v_prior @ squared, latent.v_q @ squared)
+        squared = self.mixing.mT.square()
+        return Latent(
+            latent.f_mean @ self.mixing.mT, latent.v_prior @ squared, latent.v_q @ squared
+        )
 
     def _covariance(self, latent: Latent) -> Tensor:
-        """A^T diag(f_var) A + diag(noise_var), shape (Q, B, P, P)."""
+        """M diag(f_var) M^T + diag(noise_var), shape (Q, B, P, P)."""
         assert self.mixing is not None
-        scaled = latent.f_var.unsqueeze(-1) * self.mixing
-        return self.mixing.mT @ scaled + torch.diag_embed(self.noise_var)
+        scaled = latent.f_var.unsqueeze(-2) * self.mixing
+        return scaled @ self.mixing.mT + torch.diag_embed(self.noise_var)
 
 
 def _log_normal(residual: Tensor, variance: Tensor) -> Tensor:
