@@ -41,11 +41,14 @@ class Layers(Source):
     Parameters
     ----------
     stack : Stack
+    predicted : callable (Latent) -> Latent, optional
+        What a prediction makes of the moments at the nodes.
     """
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, predicted: Callable[[Latent], Latent] | None = None) -> None:
         super().__init__()
         self.stack = stack
+        self._predicted = predicted
 
     def log_weights(self, nodes: NodeRule) -> Tensor:
         log_omega: Tensor = nodes(1).log_omega
@@ -53,7 +56,10 @@ class Layers(Source):
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
         factors, fixed = self.stack.factors(), nodes(1)
-        return lambda x: self.stack(x, fixed, factors)
+        if self._predicted is None:
+            return lambda x: self.stack(x, fixed, factors)
+        predicted = self._predicted
+        return lambda x: predicted(self.stack(x, fixed, factors))
 
 
 class Model(nn.Module):

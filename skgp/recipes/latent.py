@@ -9,13 +9,12 @@ from torch import Tensor
 
 from skgp.core.data import Batch, Targets
 from skgp.core.kernels.kernel import Kernel, KernelLike
-from skgp.core.layers.layer import Latent
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.starts import principal_directions, start_covariates
 from skgp.core.networks.features import check_batch, half_squared_norm
-from skgp.core.nodes.rules import NodeRule, Sampled
+from skgp.core.nodes.rules import Sampled
 from skgp.core.objectives.importance import latent_loss
 from skgp.core.objectives.objective import Objective
 from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence, spread
@@ -30,23 +29,10 @@ from skgp.recipes.start import CERTAIN_VAR, INITIAL_VAR, each_gp
 _STRETCH: Final = 2.0  # of one covariate's nodes
 
 
-class CovariateLayers(Layers):
-    """Layers with latent covariates, whose nodes stand for cells of their distribution.
-
-    Parameters
-    ----------
-    stack : LatentStack
-    """
-
-    def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
-        at_nodes = super().latents(nodes)
-        return lambda x: spread(at_nodes(x))
-
-
 def with_cells(build: Callable[[Setup], Model], setup: Setup) -> Model:
     """A model of a stack with covariates, whose predictions fill the gaps between the nodes."""
     model = build(setup)
-    model.source = CovariateLayers(model.stack)
+    model.source = Layers(model.stack, spread)
     return model
 
 

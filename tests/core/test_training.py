@@ -269,15 +269,6 @@ def test_the_last_step_is_taken_back_if_it_leads_over_the_edge(beyond: float) ->
     assert history.loss_curve == [1.0]
 
 
-def test_a_fit_that_would_end_beyond_the_edge_goes_back_to_before_it() -> None:
-    """The first of two steps leads over it, from where the last one cannot come back."""
-    module = Line()
-    candidate = problem(module, Cliff(module, 0.3, 1e5), 0.5)
-    _, history = fit(candidate, Rows(4), max_iter=2, schedule=constant)
-    np.testing.assert_allclose(module.w[0].item(), 0.15, rtol=1e-6)
-    assert history.loss_curve == [1.0, 1.0]
-
-
 def test_a_last_step_that_no_shorter_one_mends_is_an_error() -> None:
     module = Line()
     candidate = problem(module, Cliff(module, 0.0, math.nan), 0.5)

@@ -116,7 +116,7 @@ def test_several_outputs_are_independent_gps(table):
 def test_a_table_beyond_the_memory_is_refused_before_anything_is_allocated(table, monkeypatch):
     X, y, _ = table
     monkeypatch.setattr(memory, "available_memory", lambda device: 100_000)
-    with pytest.raises(MemoryError, match=r"GiB.*SVGPRegressor.*rows"):
+    with pytest.raises(MemoryError, match=r"GiB.*sparse model.*rows"):
         ExactGPRegressor(random_state=0).fit(X, y)
 
 
