@@ -334,7 +334,7 @@ def test_network_mixing_starts_at_the_given_matrix(rng: np.random.Generator) -> 
     start = normal(rng, P, H).float()
     networks = [NetworkMixing(D, (50, 50), start, seed) for seed in (0, 0, 1)]
     x = torch.cat([torch.zeros(1, D), normal(rng, 3, D).float()])
-    nothing = Latent(*(x[..., :0] for _ in range(3)))
+    nothing = Latent(*(x[None, :, :0] for _ in range(3)))
     values = [network(x, nothing).mean for network in networks]
     assert values[0].shape == (4, P, H)
     np.testing.assert_array_equal(to_array(values[0][0]), to_array(start))

@@ -20,7 +20,8 @@ class Latent(NamedTuple):
     f_mean : Tensor
         Mean.
     v_prior : Tensor
-        Variance that the inducing variables leave unexplained, kff - |A|^2.
+        Variance that the inducing variables leave unexplained, kff - |A|^2; of shape (Q, B, 1) for
+        GPs that share a kernel.
     v_q : Tensor
         Variance that comes from q(u), |q_sqrt^T A|^2.
     """
@@ -40,7 +41,10 @@ class Latent(NamedTuple):
         return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
 
     def draw(self, xi: Tensor) -> Tensor:
-        """f = f_mean + sqrt(f_var) xi at standardised values xi, broadcastable to (Q, B, W)."""
+        """f = f_mean + sqrt(f_var) xi at standardised values xi (Q, B or 1, W).
+
+        Either of moments and values may have a single node.
+        """
         return self.f_mean + self.std * xi
 
 
@@ -83,7 +87,8 @@ class Layer(nn.Module, ABC):
     def unit_moments(self, x: Tensor, factors: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, explained share and q's share of the variance, each (W, N), at x (N, D).
 
-        The mean is in units of sqrt(variance), the other two in units of variance.
+        The mean is in units of sqrt(variance), the other two in units of variance. GPs that share a
+        kernel share the second, of shape (1, N).
         """
 
     @abstractmethod
@@ -91,7 +96,7 @@ class Layer(nn.Module, ABC):
         """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
 
     def moments(self, x: Tensor, factors: Any, x_mean: Tensor | None = None) -> Latent:
-        """Moments of f at x (Q, B, D), each of shape (Q, B, W).
+        """Moments of f at x (Q, B, D), of the shapes of `Latent`.
 
         With f ~ GP(m, variance * r), A = Luu^-1 Kuf: f_mean = m + sqrt(variance) q_mu^T A,
         v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2. The inducing variables

@@ -19,7 +19,7 @@ class Factors(NamedTuple):
 
     Attributes
     ----------
-    L_inv : Tensor of shape (W, M, M)
+    L_inv : Tensor of shape (W, M, M), or (1, M, M) with a shared kernel
         Inverse Cholesky factor of Kuu.
     q_mu : Tensor of shape (W, M)
         Mean of q.

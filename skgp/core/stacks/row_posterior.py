@@ -20,11 +20,11 @@ class Local(NamedTuple):
     log_std: Tensor
 
     def draw(self, epsilon: Tensor) -> Tensor:
-        """Covariates w (..., B, C) at standard normal numbers of the same shape."""
+        """Covariates w (..., B, C) at standard normal numbers (..., B or 1, C)."""
         return self.mean + self.log_std.exp() * epsilon
 
     def log_ratio(self, w: Tensor, epsilon: Tensor) -> Tensor:
-        """log p(w) - log q(w) of draws (..., B, C), p = N(0, I); shape (..., B)."""
+        """log p(w) - log q(w), (..., B), of draws (..., B, C) at these numbers; p = N(0, I)."""
         return (0.5 * (epsilon.square() - w.square()) + self.log_std).sum(-1)
 
     def kl(self) -> Tensor:

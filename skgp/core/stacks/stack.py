@@ -85,7 +85,7 @@ class Stack(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
-        """Latent moments (Q, B, W) at a batch x (B, D)."""
+        """Latent moments (Q, B, W) at a batch x (B, D); without hidden layers (1, B, W)."""
 
     @abstractmethod
     def kl(self, factors: Sequence[Any]) -> Tensor:
