@@ -20,11 +20,10 @@ LEVELS = (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
         "skgp.fitting.cache",
-        "skgp.fitting.parameters",
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),
-    ("skgp.fitting.chunks", "skgp.fitting.model", "skgp.fitting.rows"),
+    ("skgp.fitting.model", "skgp.fitting.rows"),
     (
         "skgp.fitting.outliers",
         "skgp.fitting.predict",
@@ -32,7 +31,6 @@ LEVELS = (
         "skgp.fitting.stream",
     ),
     ("skgp.fitting.fit",),
-    ("skgp.recipes.start",),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",
@@ -63,7 +61,6 @@ LEVELS = (
 SIDE = {
     "skgp.compose": ("skgp.exceptions", "skgp.distributions"),
     "skgp.datasets": ("skgp.exceptions", "skgp.distributions"),
-    "skgp.persistence": ("skgp.exceptions", "skgp.distributions"),
     "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
     "skgp.plotting": ("skgp.exceptions", "skgp.distributions", "skgp.compose", "skgp.scoring"),
 }

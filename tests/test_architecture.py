@@ -27,7 +27,7 @@ from levels import (
 )
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_LINES = 500
+MAX_LINES = {"skgp": 400, "tests": 499, "examples": 499, "benchmarks": 499}
 
 
 class Import(NamedTuple):
@@ -218,10 +218,10 @@ def no_global_settings(project: Project) -> Iterator[str]:
 
 def file_length(project: Project) -> Iterator[str]:
     """A file that grows past the limit holds more than one noun."""
-    for folder in ("skgp", "tests", "examples", "benchmarks"):
+    for folder, most in MAX_LINES.items():
         for path in sorted((project.root / folder).rglob("*.py")):
             n_lines = len(path.read_text().splitlines())
-            if n_lines >= MAX_LINES:
+            if n_lines > most:
                 yield f"{path.relative_to(project.root)} has {n_lines} lines: split it"
 
 
@@ -343,7 +343,7 @@ BROKEN = [
         "manual_seed",
     ),
     ("no_global_settings", "datasets.py", "import numpy as np\nnp.random.seed(0)", "seed"),
-    ("file_length", "core/layers/sparse.py", "x = 1\n" * MAX_LINES, "sparse.py"),
+    ("file_length", "core/layers/sparse.py", "x = 1\n" * MAX_LINES["skgp"], "sparse.py"),
     ("docstrings", "core/layers/sparse.py", None, "core.layers"),
     ("public_names", "exceptions.py", "", "no __all__"),
     ("public_names", "exceptions.py", "__all__ = ['B', 'A']", "not sorted"),

@@ -170,3 +170,74 @@ def torch_distribution(components: Components) -> "torch.distributions.Distribut
     if weights.shape[1] == 1:
         return part
     return td.MixtureSameFamily(td.Categorical(probs=tensor(weights)), part)
+
+
+def one_component(
+    mean: npt.ArrayLike, std: npt.ArrayLike | None, scale_tril: npt.ArrayLike | None
+) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+    """The arguments of `NormalMixture.normal` with an axis of one component.
+
+    Raises
+    ------
+    ValueError
+        If `mean` has neither one nor two dimensions.
+    """
+    centre = np.asarray(mean, dtype=np.float64)
+    if centre.ndim not in (1, 2):
+        raise ValueError(f"mean must have shape (n,) or (n, P), got {centre.shape}")
+    spread = None if std is None else np.asarray(std, dtype=np.float64)
+    if spread is not None and spread.ndim > 0:
+        spread = spread[:, None]
+    factor = None if scale_tril is None else np.asarray(scale_tril, dtype=np.float64)
+    if factor is not None and factor.ndim > 0:
+        factor = factor[:, None]
+    return centre[:, None], spread, factor
+
+
+def affine(
+    mean: FloatArray,
+    std: FloatArray,
+    scale_tril: FloatArray | None,
+    shift: FloatArray,
+    factor: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Means, deviations and factors of shift + factor * Y.
+
+    Raises
+    ------
+    ValueError
+        If they leave the range of float64.
+    """
+    with np.errstate(over="ignore"):
+        mean, std = shift + factor * mean, np.abs(factor) * std
+    if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0.0).all()):
+        raise ValueError("loc and scale take the distribution out of the range of float64")
+    if scale_tril is not None:
+        # D L L^T D has the lower factor D L sign(D), whose diagonal is positive again.
+        rows = np.broadcast_to(factor, mean.shape[2:])
+        scale_tril = rows[:, None] * scale_tril * np.sign(rows)
+    return mean, std, scale_tril
+
+
+def cells(
+    log_w: FloatArray, mean: FloatArray, std: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Log weights, means and deviations (cells, S) of the outputs of rows.
+
+    Parameters
+    ----------
+    log_w : array of shape (n, S)
+    mean, std : arrays of shape (n, S, P)
+    """
+    _, n_components, n_outputs = mean.shape
+    log_w = np.repeat(log_w, n_outputs, axis=0)
+    mean = np.swapaxes(mean, 1, 2).reshape(-1, n_components)
+    std = np.swapaxes(std, 1, 2).reshape(-1, n_components)
+    excluded = np.isneginf(log_w)
+    if excluded.any():
+        # A copy of the heaviest component in the place of one that has no weight: whatever
+        # depends on the range of the components then ignores it.
+        heaviest = np.argmax(log_w, axis=1)[:, None]
+        mean = np.where(excluded, np.take_along_axis(mean, heaviest, axis=1), mean)
+        std = np.where(excluded, np.take_along_axis(std, heaviest, axis=1), std)
+    return log_w, mean, std

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 import numpy.typing as npt
 
-from skgp.distributions import _components, _crps, _density, _joint, _quadrature, _solvers
+from skgp.distributions import _components, _crps, _density, _joint, _moments, _quadrature, _solvers
 from skgp.distributions._base import random_generator, sample_size
 from skgp.distributions._chunks import blocks, row_chunks
 from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
-from skgp.distributions._magnitude import binary_exponent
+from skgp.distributions._gathering import gather_rows
 from skgp.distributions._merging import merge_neighbours
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
@@ -25,6 +25,7 @@ class NormalMixture(ContinuousDistribution):
 
     With P outputs the components of a row are shared by its outputs, so that the joint density of
     a row is sum_s w_s N(y; mean_s, L_s L_s^T) exactly. One component is the normal distribution.
+    Names follow the frozen distributions of `scipy.stats`.
 
     Parameters
     ----------
@@ -43,10 +44,6 @@ class NormalMixture(ContinuousDistribution):
     ------
     ValueError
         If shapes do not fit, a value is not finite, or a standard deviation is not positive.
-
-    References
-    ----------
-    Names follow the frozen distributions of `scipy.stats`.
 
     Examples
     --------
@@ -116,16 +113,7 @@ class NormalMixture(ContinuousDistribution):
         ValueError
             As the class does.
         """
-        centre = np.asarray(mean, dtype=np.float64)
-        if centre.ndim not in (1, 2):
-            raise ValueError(f"mean must have shape (n,) or (n, P), got {centre.shape}")
-        spread = None if std is None else np.asarray(std, dtype=np.float64)
-        if spread is not None and spread.ndim > 0:
-            spread = spread[:, None]
-        factor = None if scale_tril is None else np.asarray(scale_tril, dtype=np.float64)
-        if factor is not None and factor.ndim > 0:
-            factor = factor[:, None]
-        return cls([0.0], centre[:, None], spread, factor)
+        return cls([0.0], *_components.one_component(mean, std, scale_tril))
 
     @classmethod
     def gather(cls, parts: Iterable[Self], n_rows: int) -> Self:
@@ -151,31 +139,17 @@ class NormalMixture(ContinuousDistribution):
         ValueError
             If outputs, components or the number of rows do not fit.
         """
-        first: Self | None = None
-        wholes: list[FloatArray] = []
-        log_w = np.empty((0, 0))
-        start = 0
-        for part in parts:
-            arrays = [a for a in (part._mean, part._std, part._scale_tril) if a is not None]
-            if first is None:
-                first, log_w = part, part._log_w[:1]
-                wholes = [np.empty((n_rows, *array.shape[1:])) for array in arrays]
-            shapes = [array.shape[1:] for array in arrays]
-            if shapes != [whole.shape[1:] for whole in wholes] or part._single != first._single:
+        singles: list[bool] = []
+
+        def arrays_of(part: Self) -> tuple[FloatArray, list[FloatArray]]:
+            singles.append(part._single)
+            if part._single != singles[0]:
                 raise ValueError("gather needs parts with the same outputs and components")
-            stop = start + len(part)
-            if stop <= n_rows:
-                if len(log_w) == 1 and not np.array_equal(part._log_w, log_w):
-                    log_w = np.repeat(log_w, n_rows, axis=0)  # not shared by all rows, it turns out
-                if len(log_w) > 1:
-                    log_w[start:stop] = part._log_w
-                for whole, array in zip(wholes, arrays, strict=True):
-                    whole[start:stop] = array
-            start = stop
-        if first is None or start != n_rows:
-            raise ValueError(f"gather needs parts of n_rows={n_rows} rows, got {start}")
-        mean, std, *factor = wholes
-        return cls._make(log_w, mean, std, factor[0] if factor else None, first._single)
+            arrays = part._mean, part._std, part._scale_tril
+            return part._log_w, [array for array in arrays if array is not None]
+
+        log_w, (mean, std, *factor) = gather_rows(map(arrays_of, parts), n_rows)
+        return cls._make(log_w, mean, std, factor[0] if factor else None, singles[0])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -201,28 +175,13 @@ class NormalMixture(ContinuousDistribution):
         return Components(weights, self._mean[select], self._std[select], self._scale_tril)
 
     def mean(self) -> FloatArray:
-        return self._per_cell(lambda log_w, mean, std: np.sum(np.exp(log_w) * mean, axis=1))
+        return self._per_cell(_moments.mean)
 
     def var(self) -> FloatArray:
-        # Law of total variance: E[Var[Y | s]] + Var[E[Y | s]].
-        def variance(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
-            weights = np.exp(log_w)
-            centre = np.sum(weights * mean, axis=1, keepdims=True)
-            return np.asarray(np.sum(weights * (std**2 + (mean - centre) ** 2), axis=1))
-
-        return self._per_cell(variance)
+        return self._per_cell(_moments.variance)
 
     def std(self) -> FloatArray:
-        # The root of the same, whose squares leave the range of float64 long before it does: each
-        # cell is measured in a power of two near its largest deviation, which rounds nothing.
-        def deviation(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
-            weights = np.exp(log_w)
-            spread = mean - np.sum(weights * mean, axis=1, keepdims=True)
-            unit = binary_exponent(std, spread)
-            squares = np.ldexp(std, -unit) ** 2 + np.ldexp(spread, -unit) ** 2
-            return np.ldexp(np.sqrt(np.sum(weights * squares, axis=1)), unit[:, 0])
-
-        return self._per_cell(deviation)
+        return self._per_cell(_moments.deviation)
 
     def cov(self) -> FloatArray:
         """Covariance over the outputs of each row, by the law of total covariance.
@@ -325,16 +284,8 @@ class NormalMixture(ContinuousDistribution):
         n_outputs = None if self._single else self._mean.shape[2]
         shift = _components.check_affine(loc, "loc", n_outputs)
         factor = _components.check_affine(scale, "scale", n_outputs)
-        with np.errstate(over="ignore"):
-            mean, std = shift + factor * self._mean, np.abs(factor) * self._std
-        if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std > 0.0).all()):
-            raise ValueError("loc and scale take the distribution out of the range of float64")
-        scale_tril = self._scale_tril
-        if scale_tril is not None:
-            # D L L^T D has the lower factor D L sign(D), whose diagonal is positive again.
-            rows = np.broadcast_to(factor, mean.shape[2:])
-            scale_tril = rows[:, None] * scale_tril * np.sign(rows)
-        return self._make(self._log_w, mean, std, scale_tril, self._single)
+        parts = self._mean, self._std, self._scale_tril
+        return self._make(self._log_w, *_components.affine(*parts, shift, factor), self._single)
 
     def merged(self, n_components: int) -> Self:
         """Mixture of fewer components, whose mean and variance are those of this one.
@@ -395,17 +346,17 @@ class NormalMixture(ContinuousDistribution):
         return dist
 
     def _take(self, rows: slice | IntArray) -> Self:
-        log_w = self._log_w if self._log_w.shape[0] == 1 else self._log_w[rows]
-        mean, std, scale_tril = self._row_parts(rows)
-        return self._make(log_w, mean, std, scale_tril, self._single)
+        return self._make(self._row_log_w(rows), *self._row_parts(rows), self._single)
 
     def _take_outputs(self, outputs: Any) -> Self:
         single = isinstance(outputs, int | np.integer)
         select = [int(outputs)] if single else outputs
         mean, std, scale_tril = self._mean[..., select], self._std[..., select], self._scale_tril
         if mean.ndim != 3 or mean.shape[2] == 0:
-            raise IndexError("outputs must be an integer, a slice or a one-dimensional array that "
-                             "selects at least one output")  # fmt: skip
+            raise IndexError(
+                "outputs must be an integer, a slice or a one-dimensional array that selects at "
+                "least one output"
+            )
         if scale_tril is not None:
             scale_tril = None if single else _joint.lower_factor(scale_tril[..., select, :])
         return self._make(self._log_w, mean, std, scale_tril, single)
@@ -420,7 +371,7 @@ class NormalMixture(ContinuousDistribution):
         with np.errstate(divide="ignore"):
             return cls(np.log(weights), mean, std, scale_tril)
 
-    def _row_log_w(self, rows: slice) -> FloatArray:
+    def _row_log_w(self, rows: slice | IntArray) -> FloatArray:
         return self._log_w if self._log_w.shape[0] == 1 else self._log_w[rows]
 
     def _row_parts(
@@ -432,19 +383,8 @@ class NormalMixture(ContinuousDistribution):
     def _cells(self, rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Log weights, means and standard deviations (cells, S) of the outputs of some rows."""
         mean, std, _ = self._row_parts(rows)
-        n_rows, n_components, n_outputs = mean.shape
-        log_w = np.broadcast_to(self._row_log_w(rows), (n_rows, n_components))
-        log_w = np.repeat(log_w, n_outputs, axis=0)
-        mean = np.swapaxes(mean, 1, 2).reshape(-1, n_components)
-        std = np.swapaxes(std, 1, 2).reshape(-1, n_components)
-        excluded = np.isneginf(log_w)
-        if excluded.any():
-            # A copy of the heaviest component in the place of one that has no weight: whatever
-            # depends on the range of the components then ignores it.
-            heaviest = np.argmax(log_w, axis=1)[:, None]
-            mean = np.where(excluded, np.take_along_axis(mean, heaviest, axis=1), mean)
-            std = np.where(excluded, np.take_along_axis(std, heaviest, axis=1), std)
-        return log_w, mean, std
+        log_w = np.broadcast_to(self._row_log_w(rows), mean.shape[:2])
+        return _components.cells(log_w, mean, std)
 
     def _per_cell(
         self, func: Callable[..., FloatArray], y: npt.ArrayLike | None = None

@@ -11,10 +11,9 @@ from skgp.distributions import Bernoulli, Categorical
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import check_class_weight
-from skgp.fitting.chunks import Chunks
 from skgp.fitting.fit import Targets
-from skgp.fitting.parameters import pick
-from skgp.fitting.predict import arrays
+from skgp.fitting.predict import Chunks, arrays
+from skgp.fitting.recipe import pick
 from skgp.fitting.rows import Rows, check_labels, check_observed, split_by_class
 from skgp.fitting.table import Array
 from skgp.recipes.outputs import Classes

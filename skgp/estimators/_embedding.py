@@ -21,10 +21,9 @@ from skgp.distributions import NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import reading, unmasked
-from skgp.fitting.chunks import Chunks
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.model import Model
-from skgp.fitting.predict import normal_mixtures
+from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import Rows, check_magnitude, check_observed
 from skgp.fitting.table import Array, Scale
 

@@ -9,9 +9,8 @@ from sklearn.utils.metaestimators import available_if
 from skgp.distributions import NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
-from skgp.fitting.chunks import Chunks
 from skgp.fitting.fit import Targets, observed
-from skgp.fitting.predict import normal_mixtures
+from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import Rows, check_observed, check_rows, check_same_outputs, split_rows
 from skgp.fitting.table import Array
 

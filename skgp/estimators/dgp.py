@@ -9,8 +9,7 @@ from skgp.core.objectives.objective import ELBO, PREDICTIVE, gamma_robust
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Recipe
+from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import deep_recipe
 from skgp.recipes.hidden import Samples
 from skgp.recipes.outputs import Coregionalised

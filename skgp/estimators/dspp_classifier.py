@@ -11,12 +11,11 @@ from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Recipe
+from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.outputs import Classes
-from skgp.recipes.start import INITIAL_VAR
+from skgp.recipes.stack import INITIAL_VAR
 
 
 @family(

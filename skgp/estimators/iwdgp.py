@@ -15,13 +15,8 @@ from skgp.estimators._entries import Deviation, one_of
 from skgp.estimators._model_groups import LAYER_KERNELS, PENALTY
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.chunks import Chunks
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import (
-    Epochs,
-    Recipe,
-    always_float32,
-)
+from skgp.fitting.predict import Chunks
+from skgp.fitting.recipe import Epochs, Recipe, always_float32, pick
 from skgp.recipes.assemble import (
     stack_recipe,
 )
@@ -291,7 +286,8 @@ class IWDGPRegressor(GPRegressor):
         """
         if method not in ("mixture", "kde"):
             raise ValueError(f"method must be 'mixture' or 'kde', got {method!r}")
-        dist = super().predict_dist(X)
+        chunks = self._predictive(X)
+        dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
         if method == "mixture":
             return dist
         return kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))

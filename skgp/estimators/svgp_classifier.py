@@ -9,8 +9,7 @@ from skgp.core.objectives.objective import ELBO
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Recipe
+from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.outputs import Classes
 

@@ -1,7 +1,8 @@
 """Predictions of a fitted model, chunk by chunk, in the user's units."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,6 @@ import torch
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.numerics.linalg import covariance_factor
 from skgp.distributions import NormalMixture
-from skgp.fitting.chunks import Chunks
 from skgp.fitting.model import Model, Predictor
 from skgp.fitting.table import scale_inputs
 
@@ -19,6 +19,49 @@ Part = TypeVar("Part")
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS: Final = 2**14  # rows times components: a cell of a deep model takes up to some 5 kB
+
+
+@dataclass(frozen=True)
+class Chunks(Generic[Part]):
+    """What a model says of consecutive chunks of rows, each computed when its turn comes.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of all chunks together.
+    parts : iterator
+        What is said of each chunk.
+    """
+
+    n_rows: int
+    parts: Iterator[Part]
+
+    def gather(self, reduce: Callable[[Part], tuple[Array, ...]]) -> tuple[Array, ...]:
+        """Arrays of all rows.
+
+        They are allocated once. Small arrays of the chunks in a list would lie among the large
+        blocks of memory that each chunk frees, and keep the allocator from using these again.
+
+        Parameters
+        ----------
+        reduce : callable
+            From the part of a chunk of B rows to arrays of shape (B, ...).
+
+        Returns
+        -------
+        tuple of arrays of shape (n_rows, ...)
+        """
+        wholes: tuple[Array, ...] = ()
+        start = 0
+        for part in self.parts:
+            arrays = reduce(part)
+            if not wholes:
+                wholes = tuple(np.empty((self.n_rows, *a.shape[1:]), a.dtype) for a in arrays)
+            stop = start + len(arrays[0])
+            for whole, array in zip(wholes, arrays, strict=True):
+                whole[start:stop] = array
+            start = stop
+        return wholes
 
 
 def rows_per_chunk(log_weights: torch.Tensor) -> int:

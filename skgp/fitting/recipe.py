@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from torch import Tensor
 
@@ -14,7 +14,22 @@ from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 
+GroupT = TypeVar("GroupT")
+
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
+
+
+def pick(group: type[GroupT], estimator: Any) -> GroupT:
+    """A group with the values that an estimator stores under the names of the group's fields.
+
+    Parameters
+    ----------
+    group : type
+        A dataclass.
+    estimator : estimator
+    """
+    names = [field.name for field in fields(cast(Any, group))]
+    return group(**{name: getattr(estimator, name) for name in names})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from skgp.core.layers.posteriors import Covariance
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
-from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import (
     Epochs,
     Minibatch,
@@ -19,12 +18,14 @@ from skgp.fitting.recipe import (
     float64_if_one_batch,
     minibatch_plan,
     no_stream_if_stopping,
+    pick,
 )
 from skgp.fitting.setup import Setup
 from skgp.recipes.hidden import Layers, MakeNodes, hidden_gps
 from skgp.recipes.losses import DivergenceWeight, stack_loss
 from skgp.recipes.optimizers import adam
 from skgp.recipes.stack import (
+    CERTAIN_VAR,
     Features,
     Inducing,
     MakeBelow,
@@ -35,7 +36,6 @@ from skgp.recipes.stack import (
     no_hidden,
     sparse_top,
 )
-from skgp.recipes.start import CERTAIN_VAR
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)

@@ -26,12 +26,10 @@ from skgp.core.stacks.stack import GPStack
 from skgp.core.training.optimizers import LBFGS, Optimizer
 from skgp.core.training.plan import Plan, constant
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Recipe, Stopping, always_float64
+from skgp.fitting.recipe import Recipe, Stopping, always_float64, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
-from skgp.recipes.stack import Features
-from skgp.recipes.start import INITIAL_NOISE, each_gp
+from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
 
 _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts

@@ -23,8 +23,15 @@ from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.losses import DivergenceWeight
-from skgp.recipes.stack import Below, StackSpec, kernel_of, sparse_layer
-from skgp.recipes.start import CERTAIN_VAR, INITIAL_VAR, each_gp
+from skgp.recipes.stack import (
+    CERTAIN_VAR,
+    INITIAL_VAR,
+    Below,
+    StackSpec,
+    each_gp,
+    kernel_of,
+    sparse_layer,
+)
 
 _STRETCH: Final = 2.0  # of one covariate's nodes
 

@@ -17,7 +17,6 @@ from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model, Source
-from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import (
     Epochs,
     Loss,
@@ -27,6 +26,7 @@ from skgp.fitting.recipe import (
     float64_if_one_batch,
     minibatch_plan,
     no_stream_if_stopping,
+    pick,
 )
 from skgp.fitting.setup import Setup
 from skgp.recipes.optimizers import adam

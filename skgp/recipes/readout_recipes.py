@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 from skgp.core.objectives.objective import ELBO
-from skgp.fitting.parameters import pick
 from skgp.fitting.recipe import (
     NEVER,
     Epochs,
@@ -13,6 +12,7 @@ from skgp.fitting.recipe import (
     Recipe,
     float64_if_one_batch,
     minibatch_plan,
+    pick,
 )
 from skgp.recipes.assemble import deep_recipe, stack_recipe
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs

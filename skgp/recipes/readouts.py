@@ -23,8 +23,7 @@ from skgp.core.training.plan import count_batches
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.outputs import number_of_latents, principal_mixing
-from skgp.recipes.stack import Below, Outputs, StackSpec, kernel_of, no_hidden
-from skgp.recipes.start import INITIAL_NOISE
+from skgp.recipes.stack import INITIAL_NOISE, Below, Outputs, StackSpec, kernel_of, no_hidden
 
 _MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
 # Of the variance of an output, where noise starts, or above: a mixing matrix that varies with the

@@ -1,8 +1,9 @@
 """A stack of GP layers as data, and the model that is built from it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +20,11 @@ from skgp.core.stacks.stack import GPStack, Stack
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
-from skgp.recipes.start import INITIAL_NOISE, INITIAL_VAR, each_gp
+
+# Where models start, in units of standardised targets.
+INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
+INITIAL_VAR: Final = 0.1  # of q(v)
+CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,11 @@ def kernel_of(
         if message is None:
             raise
         raise ValueError(message) from error
+
+
+def each_gp(kernel: Kernel, Z: Tensor) -> Tensor:
+    """Inducing inputs (M, F) for each GP of a kernel, (W, M, F)."""
+    return Z.expand(len(kernel.variance), -1, -1).clone()
 
 
 def sparse_layer(

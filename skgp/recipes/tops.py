@@ -8,8 +8,7 @@ from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, make_
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.layers.two_bases import DecoupledGP, OrthogonalGP
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import StackSpec, sparse_top
-from skgp.recipes.start import INITIAL_VAR, each_gp
+from skgp.recipes.stack import INITIAL_VAR, StackSpec, each_gp, sparse_top
 
 
 def decoupled_top(

@@ -22,8 +22,7 @@ from skgp.core.training.run import Run
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, first_models, make_table, observed, scalar_like
 from skgp.fitting.model import Model
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 
 CASES = (*REGRESSORS, *CLASSIFIERS, *EMBEDDINGS)
@@ -31,12 +30,7 @@ QUICK = CASES
 MOST_CLASSES = 4  # of skgp in the order of resolution
 MOST_ABSTRACT = 5
 MOST_FRAMES = {"fit": 14, "predict_dist": 9}  # of skgp, down to the first Cholesky factor
-# A line search, chunks of rows, and a stack whose draws depend on the targets add a call each.
-DEEPER = {
-    ("FITCRegressor", "fit"): 15,
-    ("IWDGPRegressor", "fit"): 15,
-    ("IWDGPRegressor", "predict_dist"): 11,
-}
+MOST_FILES = 22  # beside core: those of its classes, and those whose functions a fit calls
 
 
 def arguments(case: Case, data: Data) -> tuple[Any, ...]:
@@ -95,16 +89,23 @@ class Found(Exception):
     """The first Cholesky factor of a call."""
 
 
-def frames_to_cholesky(call: Callable[[], object], monkeypatch: Any) -> int:
-    """Frames of skgp between a call and its first Cholesky factor; zero if there is none."""
-    depths: list[int] = []
+def frames_to_cholesky(call: Callable[[], object], through: str, monkeypatch: Any) -> int:
+    """Frames of skgp between a call and the first Cholesky factor that a function leads to.
 
-    def stop(*args: Any, **kwargs: Any) -> None:
-        frame, depth = sys._getframe(1), 1  # `cholesky` itself, which this replaces
+    Zero if there is none.
+    """
+    depths: list[int] = []
+    factorise = linalg.cholesky
+
+    def stop(*args: Any, **kwargs: Any) -> Tensor:
+        frame, names = sys._getframe(1), ["cholesky"]  # itself, which this replaces
         while frame is not None:
-            depth += frame.f_globals.get("__name__", "").startswith("skgp.")
+            if frame.f_globals.get("__name__", "").startswith("skgp."):
+                names.append(frame.f_code.co_name)
             frame = frame.f_back  # type: ignore[assignment]  # the outermost one has none
-        depths.append(depth)
+        if through not in names:
+            return factorise(*args, **kwargs)
+        depths.append(len(names))
         raise Found
 
     with monkeypatch.context() as patch:
@@ -116,19 +117,33 @@ def frames_to_cholesky(call: Callable[[], object], monkeypatch: Any) -> int:
     return 0
 
 
-@pytest.mark.only(tuple({case.cls: case for case in reversed(CASES)}.values()))
 def test_calls_are_short(case: Case, data: Data, monkeypatch: Any) -> None:
-    name = case.cls.__name__
     rows = arguments(case, data)
-    model = case.make(max_iter=1, **case.known({"warm_start": True})).fit(*rows)
+    model = case.make(max_iter=1).fit(*rows)
     new = model.embedding_[:3] if case in EMBEDDINGS else data.X_new
-    training = partial(model.fit, *rows)
-    if case in EMBEDDINGS:  # their first factor belongs to the start of the model
-        return
-    depth = frames_to_cholesky(training, monkeypatch)
-    assert depth <= DEEPER.get((name, "fit"), MOST_FRAMES["fit"])
-    depth = frames_to_cholesky(partial(model.predict_dist, new), monkeypatch)
-    assert depth <= DEEPER.get((name, "predict_dist"), MOST_FRAMES["predict_dist"])
+    depth = frames_to_cholesky(partial(model.predict_dist, new), "predict_dist", monkeypatch)
+    assert depth <= MOST_FRAMES["predict_dist"]
+    has_factors = hasattr(model, "stack_")
+    depth = frames_to_cholesky(partial(model.fit, *rows), "gradients", monkeypatch)
+    assert has_factors <= depth <= MOST_FRAMES["fit"]
+
+
+def test_a_fit_runs_few_files(case: Case, data: Data) -> None:
+    """Whoever wants to know an estimator opens these."""
+    modules = {cls.__module__ for cls in own(case.cls)}
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call":
+            modules.add(frame.f_globals.get("__name__", ""))
+
+    model = case.make(max_iter=1)
+    sys.setprofile(note)
+    try:
+        model.fit(*arguments(case, data))
+    finally:
+        sys.setprofile(None)
+    files = [m for m in modules if m.startswith("skgp.") and not m.startswith("skgp.core.")]
+    assert 10 < len(files) <= MOST_FILES
 
 
 def test_asking_for_a_loss_changes_nothing(

@@ -134,7 +134,7 @@ def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M, M), dtype of K, lower triangular
     """
-    result: Tensor = _InverseCholesky.apply(K, jitter)
+    result: Tensor = _InverseCholesky.apply(K, cholesky(K.detach(), jitter), jitter)
     return result
 
 
@@ -218,8 +218,7 @@ def _through_jitter(dK: Tensor, jitter: float) -> Tensor:
 
 class _InverseCholesky(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, K: Tensor, jitter: float) -> Tensor:
-        L = cholesky(K, jitter)
+    def forward(ctx: Any, K: Tensor, L: Tensor, jitter: float) -> Tensor:
         eye = torch.eye(K.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
         L_inv = torch.linalg.solve_triangular(L, eye, upper=False).to(K.dtype)
         ctx.save_for_backward(L_inv)
@@ -227,13 +226,13 @@ class _InverseCholesky(torch.autograd.Function):
         return L_inv
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None, None]:
         # Reverse mode of L -> L^-1 is dL = -L^-T dL_inv L^-T; with Murray (2016), Eqn 10,
         # dK = sym(L^-T Phi(L^T dL) L^-1), and L^T dL collapses to -dL_inv L^-T.
         (L_inv,) = ctx.saved_tensors
         P = _half_tril(grads[0] @ L_inv.mT)
         G = L_inv.mT @ (P @ L_inv)
-        return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None
+        return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None, None
 
 
 class _Correlated(torch.autograd.Function):

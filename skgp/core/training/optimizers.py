@@ -11,7 +11,7 @@ from torch.nn.functional import hardshrink
 
 from skgp.core.layers.posteriors import NaturalPosterior
 
-Closure = Callable[[], Tensor]  # sets all gradients and returns the loss
+Closure = Callable[[], Tensor]  # sets all gradients and returns the loss, detached
 
 _FIRST_MOMENT_DECAY = 0.9  # beta_1 of Adam, as in its paper
 _NEGLIGIBLE = 1e-30  # smaller moments of Adam are set to zero: their root is far below its eps
@@ -232,8 +232,7 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = self._peak * rate
-        # Detached, because torch turns what the closure returns into a float.
-        before: Tensor = self._lbfgs.step(lambda: closure().detach())
+        before: Tensor = self._lbfgs.step(closure)
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss

@@ -122,11 +122,12 @@ class Run(Generic[ModuleT]):
         return self._n_earlier + self.epochs_done * self.n_batches
 
     def gradients(self, batch: Batch, step: int) -> Tensor:
-        """Set the gradients of a step and return its loss, refusing what is not finite."""
+        """Set the gradients of a step and return its loss, detached; refuse what is not finite."""
         for parameter in self.parameters:
             parameter.grad = None
         loss = self.loss(batch, step)
         loss.backward()
+        loss = loss.detach()
         norm = torch.nn.utils.get_total_norm(
             [p.grad for p in self.parameters if p.grad is not None]
         )

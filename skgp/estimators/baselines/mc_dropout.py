@@ -7,8 +7,7 @@ from typing import Any, Literal
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import Regressor
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Recipe
+from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.networks import (
     Dropout,
     Network,

@@ -11,8 +11,7 @@ from skgp.estimators._entries import Deviation
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.parameters import pick
-from skgp.fitting.recipe import Epochs, Recipe
+from skgp.fitting.recipe import Epochs, Recipe, pick
 from skgp.recipes.assemble import deep_recipe
 from skgp.recipes.chain import ChainParameters, chain_plan, hamiltonian, with_chain
 from skgp.recipes.hidden import Samples
