@@ -1,10 +1,9 @@
 """What the docstrings of the estimators share, written once and put in where a class is defined."""
 
+from collections.abc import Mapping
 from string import Template
 from textwrap import dedent, indent
-from typing import Final, TypeVar
-
-ClassT = TypeVar("ClassT", bound=type)
+from typing import Final
 
 # A line `$name` of a class docstring, or of a text, is replaced by the text of that name.
 SHARED: Final[dict[str, str]] = {
@@ -29,7 +28,34 @@ SHARED: Final[dict[str, str]] = {
         q(u) and of the readout's posteriors, with one draw of x for each row of a step; missing
         entries are left out of it. New rows get posteriors of their own with all else fixed.
         """,
-    "embedding_attributes": """\
+    "fitted_regressor": """\
+        Attributes
+        ----------
+        $inducing_points
+        $attributes
+
+        Raises
+        ------
+        $raises
+        """,
+    "fitted_classifier": """\
+        Attributes
+        ----------
+        $class_attributes
+
+        Raises
+        ------
+        $raises
+        """,
+    "neural_likelihoods": """\
+        References
+        ----------
+        M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
+        arXiv:1905.13697, 2019.
+        """,
+    "fitted_embedding": """\
+        Attributes
+        ----------
         embedding_ : array (n, C)
             Posterior means of the training rows' latent inputs.
         embedding_std_ : array (n, C)
@@ -45,6 +71,10 @@ SHARED: Final[dict[str, str]] = {
             The layers.
         model_ : torch.nn.Module
             Stack, likelihood, posteriors of the latent inputs and scales.
+
+        Raises
+        ------
+        $raises
         """,
     "attributes": """\
         $record
@@ -87,27 +117,20 @@ SHARED: Final[dict[str, str]] = {
 }
 
 
-class documented:
-    """Class decorator that replaces each line `$name` of the docstring by its shared text.
+def complete_docstring(cls: type, texts: Mapping[str, str]) -> None:
+    """Replace each line `$name` of the docstring of a class by the text of that name.
 
-    Parameters
-    ----------
-    **values : str
-        Further texts by name, such as the values of placeholders inside shared ones.
+    `texts` are further ones beside `SHARED`, such as the values of placeholders inside these.
     """
-
-    def __init__(self, **values: str) -> None:
-        defaults = {
-            "auto_epochs": "100",
-            "least_steps": "500",
-            "most_steps": "10,000",
-            "auto_dtype": "float64 for a table of one batch and float32 for a larger one",
-        }
-        texts = SHARED | defaults | values
-        self._texts = {name: indent(dedent(text), " " * 4).strip() for name, text in texts.items()}
-
-    def __call__(self, cls: ClassT) -> ClassT:
-        """The class with its docstring completed."""
-        while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
-            cls.__doc__ = Template(cls.__doc__).substitute(self._texts)
-        return cls
+    defaults = {
+        "auto_epochs": "100",
+        "least_steps": "500",
+        "most_steps": "10,000",
+        "auto_dtype": "float64 for a table of one batch and float32 for a larger one",
+    }
+    texts = {
+        name: indent(dedent(text), " " * 4).strip()
+        for name, text in {**SHARED, **defaults, **texts}.items()
+    }
+    while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
+        cls.__doc__ = Template(cls.__doc__).substitute(texts)

@@ -1,15 +1,18 @@
 """One constructor parameter: its annotation, default, constraint and documentation."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from string import Template
-from textwrap import dedent
-from typing import Any, Self
+from textwrap import dedent, fill, indent
+from typing import Any, Final, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
 Constraint = list[Any]
+
+_WIDTH: Final = 92  # of the text of an entry
 
 
 def at_least(number: int) -> Interval:
@@ -39,8 +42,9 @@ class Parameter:
     constraint : list
         What scikit-learn checks.
     text : str
-        Entry in a docstring, where `$default` stands for the default; empty if each family
-        documents the parameter itself, or if the entry of another parameter names this one too.
+        What a docstring says of it; empty if each family documents the parameter itself, or if
+        the entry of another parameter names this one too. A text that begins with "name : " is the
+        whole entry, and `$default` stands for the default there.
     positional : bool
         Whether it may be given without its name.
     """
@@ -60,8 +64,20 @@ class Parameter:
 
     @property
     def entry(self) -> str:
-        """The text with the default put in."""
-        return Template(dedent(self.text).strip()).safe_substitute(default=self.default)
+        """What stands in a docstring: name, type, default and text."""
+        text = dedent(self.text).strip()
+        if text and not re.match(rf"{self.name}(, \w+)* : ", text):
+            text = f"{self.name} : {self._kind}\n" + indent(fill(text, _WIDTH), "    ")
+        return Template(text).safe_substitute(default=self.default)
+
+    @property
+    def _kind(self) -> str:
+        """Type and default as docstrings have them."""
+        if self.annotation.endswith(" | None"):
+            return self.annotation.removesuffix(" | None") + ", optional"
+        names = self.annotation.removeprefix("Literal[").removesuffix("]")
+        kind = names if names == self.annotation else f"{{{names}}}"
+        return f"{kind}, default=$default"
 
 
 Group = tuple[Parameter, ...]  # that stand together in constructors and docstrings

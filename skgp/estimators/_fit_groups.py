@@ -13,10 +13,7 @@ ITERATIONS: Final = Deviation(
     annotation="int",
     default="100",
     constraint=[at_least(1)],
-    text="""
-    max_iter : int, default=$default
-        Iterations of L-BFGS; fewer if it converges. Each sees all rows, two times or more.
-    """,
+    text="Iterations of L-BFGS; fewer if it converges. Each sees all rows, two times or more.",
 )
 _MAX_ITER: Final = Parameter(
     "max_iter",
@@ -34,10 +31,7 @@ _NORMALIZE_X: Final = Parameter(
     "bool",
     "True",
     ["boolean"],
-    """
-    normalize_X : bool, default=$default
-        Standardise inputs inside the estimator.
-    """,
+    "Standardise inputs inside the estimator.",
 )
 _NORMALIZE_Y: Final = Parameter("normalize_y", "bool", "True", ["boolean"])
 _NOISE_FLOOR: Final = Parameter(
@@ -46,9 +40,8 @@ _NOISE_FLOOR: Final = Parameter(
     "1e-4",
     [Interval(Real, 0, 1e30, closed="right")],  # in the range of float32
     """
-    noise_floor : float, default=$default
-        Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
-        Discrete or leaking targets let a density grow without bound; the floor keeps it finite.
+    Lower bound of the noise variance, in units of the variance of y if `normalize_y`. Discrete or
+    leaking targets let a density grow without bound; the floor keeps it finite.
     """,
 )
 _JITTER: Final = Parameter(
@@ -57,9 +50,8 @@ _JITTER: Final = Parameter(
     "1e-4",
     [Interval(Real, 0, 1, closed="right")],
     """
-    jitter : float, default=$default
-        Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the
-        kernel variance.
+    Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the kernel
+    variance.
     """,
 )
 
@@ -72,9 +64,8 @@ FIT_PARAMETERS: Final[Group] = (
         ("adam", "natgrad"),
         "adam",
         """
-        optimizer : {"adam", "natgrad"}, default=$default
-            "natgrad" moves q(u) by natural-gradient steps and everything else by Adam. It needs a
-            full covariance and an objective that is quadratic in u.
+        "natgrad" moves q(u) by natural-gradient steps and everything else by Adam. It needs a full
+        covariance and an objective that is quadratic in u.
         """,
     ),
     _NORMALIZE_X,
@@ -96,20 +87,14 @@ _MINIBATCH: Final[Group] = (
         "int",
         "1000",
         [at_least(1)],
-        """
-        batch_size : int, default=$default
-            Rows per step. A table of no more rows is trained as a whole, without random order.
-        """,
+        "Rows per step. A table of no more rows is trained as a whole, without random order.",
     ),
     Parameter(
         "learning_rate_init",
         "float",
         "0.03",
         [Interval(Real, 0, None, closed="neither")],
-        """
-        learning_rate_init : float, default=$default
-            Peak of the one-cycle schedule of Adam.
-        """,
+        "Peak of the one-cycle schedule of Adam.",
     ),
 )
 _STOPPING: Final[Group] = (
@@ -119,9 +104,8 @@ _STOPPING: Final[Group] = (
         "False",
         ["boolean"],
         """
-        early_stopping : bool, default=$default
-            Stop when the validation score no longer improves, and keep the best parameters. The
-            rows are those of `X_val`, else a share `validation_fraction` of the training rows.
+        Stop when the validation score no longer improves, and keep the best parameters. The rows
+        are those of `X_val`, else a share `validation_fraction` of the training rows.
         """,
     ),
     Parameter(
@@ -129,30 +113,21 @@ _STOPPING: Final[Group] = (
         "float",
         "0.1",
         [Interval(Real, 0, 1, closed="neither")],
-        """
-        validation_fraction : float, default=$default
-            Share of the rows held out if `early_stopping` and no `X_val` is given.
-        """,
+        "Share of the rows held out if `early_stopping` and no `X_val` is given.",
     ),
     Parameter(
         "n_iter_no_change",
         "int",
         "10",
         [at_least(1)],
-        """
-        n_iter_no_change : int, default=$default
-            Epochs without improvement after which training stops.
-        """,
+        "Epochs without improvement after which training stops.",
     ),
     Parameter(
         "tol",
         "float",
         "1e-4",
         [Interval(Real, 0, None, closed="left")],
-        """
-        tol : float, default=$default
-            Improvement that counts, in nats per row.
-        """,
+        "Improvement that counts, in nats per row.",
     ),
 )
 _RESTARTS: Final[Group] = (
@@ -162,10 +137,9 @@ _RESTARTS: Final[Group] = (
         "1",
         [at_least(1)],
         """
-        n_restarts : int, default=$default
-            Starts from other network weights and other lengthscales (of a named kernel), with the
-            same inducing inputs; the one with the lowest training loss after a twentieth of the
-            epochs, or five iterations of L-BFGS, is trained to the end.
+        Starts from other network weights and other lengthscales (of a named kernel), with the same
+        inducing inputs; the one with the lowest training loss after a twentieth of the epochs, or
+        five iterations of L-BFGS, is trained to the end.
         """,
     ),
 )
@@ -185,17 +159,14 @@ _TABLE: Final[Group] = (
     replace(
         _NORMALIZE_X,
         text="""
-        normalize_X : bool, default=$default
-            Standardise the columns inside the estimator, by their observed entries. Results come
-            back in the units of X.
+        Standardise the columns inside the estimator, by their observed entries. Results come back
+        in the units of X.
         """,
     ),
     replace(
         _NOISE_FLOOR,
         text="""
-        noise_floor : float, default=$default
-            Lower bound of the noise variance, in units of the variance of a column if
-            `normalize_X`.
+        Lower bound of the noise variance, in units of the variance of a column if `normalize_X`.
         """,
     ),
 )
@@ -218,9 +189,8 @@ _EXECUTION: Final[Group] = (
         ("auto", "float32", "float64"),
         "auto",
         """
-        dtype : {"auto", "float32", "float64"}, default=$default
-            Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and
-            predictions are always in float64.
+        Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and predictions
+        are always in float64.
         """,
     ),
     Parameter(
@@ -228,20 +198,14 @@ _EXECUTION: Final[Group] = (
         "str",
         '"cpu"',
         [str],
-        """
-        device : str, default=$default
-            Torch device of training and prediction.
-        """,
+        "Torch device of training and prediction.",
     ),
     Parameter(
         "verbose",
         "int",
         "0",
         ["verbose"],
-        """
-        verbose : int, default=$default
-            If positive, write a line per epoch.
-        """,
+        "If positive, write a line per epoch.",
     ),
     Parameter(
         "random_state",
@@ -260,10 +224,7 @@ _RUNNING: Final[Group] = (
         "bool",
         "False",
         ["boolean"],
-        """
-        warm_start : bool, default=$default
-            Whether `fit` goes on from the last fit's parameters and scales.
-        """,
+        "Whether `fit` goes on from the last fit's parameters and scales.",
     ),
     *_EXECUTION,
 )
@@ -273,9 +234,9 @@ FIT_GROUPS: Final[dict[str, Group]] = {
     "stopping": _STOPPING,
     "restarts": _RESTARTS,
     "scales": _SCALES,
-    "scaling": (*_SCALES, _JITTER),
-    "class_scaling": (_NORMALIZE_X, _JITTER),
-    "table": _TABLE,
-    "execution": _EXECUTION,
     "running": _RUNNING,
+    # What all estimators of a kind have last, networks apart.
+    "regressor": (*_STOPPING, *_RESTARTS, *_SCALES, _JITTER, *_RUNNING),
+    "classifier": (*_STOPPING, *_RESTARTS, _NORMALIZE_X, _JITTER, *_RUNNING),
+    "transformer": (*_RESTARTS, *_TABLE, _JITTER, *_EXECUTION),
 }

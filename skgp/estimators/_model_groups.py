@@ -44,9 +44,8 @@ _N_LATENTS: Final = Parameter(
     "None",
     [at_least(1), None],
     """
-    n_latents : int, optional
-        Number W of latent functions of a two-dimensional y, which the linear model of
-        coregionalisation mixes into P outputs; P if None.
+    Number W of latent functions of a two-dimensional y, which the linear model of coregionalisation
+    mixes into P outputs; P if None.
     """,
 )
 _WEIGHT_DECAY: Final = Parameter(
@@ -55,14 +54,22 @@ _WEIGHT_DECAY: Final = Parameter(
     "1e-4",
     [PENALTY],
     """
-    weight_decay : float, default=$default
-        L2 penalty on the network's parameters alone: weight_decay / 2 times their squared norm
-        is added to the loss per row.
+    L2 penalty on the network's parameters alone: weight_decay / 2 times their squared norm is added
+    to the loss per row.
     """,
 )
+_N_LAYERS: Final = Parameter("n_layers", "int", "2", [at_least(1)])
+_WIDTH: Final = Parameter("width", "int", "3", [at_least(1)])
 _N_INDUCING: Final = Parameter("n_inducing", "int", "300", [at_least(1)])
 _COVARIANCE: Final = Parameter.choice("covariance", ("full", "diagonal"), "full")
 _BETA_REG: Final = Parameter("beta_reg", "float", "1.0", [PENALTY])
+_KL_ANNEALING: Final = Parameter(
+    "kl_annealing",
+    "int",
+    "0",
+    [at_least(0)],
+    "Epochs over which the weight of the divergences rises from zero to `beta_reg`.",
+)
 _N_SAMPLES: Final = Parameter("n_samples", "int", "10", [at_least(1)])
 _N_PREDICTION_SAMPLES: Final = Parameter("n_prediction_samples", "int", "32", [at_least(1)])
 _N_IMPORTANCE: Final = Parameter("n_importance", "int", "5", [at_least(1)])
@@ -72,8 +79,8 @@ _N_IMPORTANCE: Final = Parameter("n_importance", "int", "5", [at_least(1)])
 MODEL_PARAMETERS: Final[Group] = (
     _KERNEL,
     Parameter("architecture", "str", '"LV-GP-GP"', [str]),
-    Parameter("n_layers", "int", "2", [at_least(1)]),
-    Parameter("width", "int", "3", [at_least(1)]),
+    _N_LAYERS,
+    _WIDTH,
     Parameter("latent_dim", "int", "1", [at_least(1)]),
     Parameter(
         "hidden_layer_sizes", "int | Sequence[int]", "(100, 100)", [at_least(1), "array-like"]
@@ -81,13 +88,6 @@ MODEL_PARAMETERS: Final[Group] = (
     Parameter("dropout", "float", "0.1", [Interval(Real, 0, 1, closed="left")]),
     _N_SAMPLES,
     _N_PREDICTION_SAMPLES,
-    Parameter("n_sites", "int", "10", [at_least(1)]),
-    Parameter(
-        "quadrature",
-        literal(("qr1", "qr2", "qr3", "gauss-hermite")),
-        '"qr3"',
-        [one_of("qr3", *GRIDS)],
-    ),
     Parameter("max_components", "int", "40", [at_least(1)]),
     Parameter("amortized", "bool", "True", ["boolean"]),
     _N_INDUCING,
@@ -99,10 +99,9 @@ MODEL_PARAMETERS: Final[Group] = (
         "False",
         ["boolean"],
         """
-        share_kernel : bool, default=$default
-            Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the
-            doubly stochastic paper, or each its own. A step with many classes and inputs is then
-            several times cheaper.
+        Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the doubly
+        stochastic paper, or each its own. A step with many classes and inputs is then several times
+        cheaper.
         """,
     ),
     _COVARIANCE,
@@ -111,26 +110,14 @@ MODEL_PARAMETERS: Final[Group] = (
     Parameter("gamma", "float | None", "None", [Interval(Real, 1, None, closed="neither"), None]),
     _N_LATENTS,
     _WEIGHT_DECAY,
-    Parameter(
-        "kl_annealing",
-        "int",
-        "0",
-        [at_least(0)],
-        """
-        kl_annealing : int, default=$default
-            Epochs over which the weight of the divergences rises from zero to `beta_reg`.
-        """,
-    ),
+    _KL_ANNEALING,
     _N_IMPORTANCE,
 )
 
 _N_LATENTS_HALF: Final[Group] = (
     replace(
         _N_LATENTS,
-        text="""
-        n_latents : int, optional
-            Number L of latent functions, at most P; half of P, rounded up, if None.
-        """,
+        text="Number L of latent functions, at most P; half of P, rounded up, if None.",
     ),
 )
 _HIDDEN_UNITS: Final[Group] = (
@@ -139,19 +126,13 @@ _HIDDEN_UNITS: Final[Group] = (
         "int | None",
         "None",
         [at_least(1), None],
-        """
-        n_hidden : int, optional
-            Number H of hidden units; $hidden_rule if None.
-        """,
+        "Number H of hidden units; $hidden_rule if None.",
     ),
     Parameter.choice(
         "activation",
         ACTIVATIONS,
         "leaky_relu",
-        """
-        activation : {"relu", "leaky_relu", "erf", "shifted_erf"}, default=$default
-            Activation g: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a).
-        """,
+        "Activation g: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a).",
     ),
 )
 _READOUT: Final[Group] = (
@@ -160,26 +141,21 @@ _READOUT: Final[Group] = (
         ("sampling", "analytic"),
         "analytic",
         """
-        inference : {"sampling", "analytic"}, default=$default
-            Whether a training step draws the latent functions and the units' biases, or integrates
-            them out of the expected log likelihood in closed form (Eqns 10 to 20).
+        Whether a training step draws the latent functions and the units' biases, or integrates them
+        out of the expected log likelihood in closed form (Eqns 10 to 20).
         """,
     ),
     replace(
         _N_SAMPLES,
         default="32",
-        text="""
-        n_samples : int, default=$default
-            Draws for each row of a training step.
-        """,
+        text="Draws for each row of a training step.",
     ),
     replace(
         _N_PREDICTION_SAMPLES,
         default="128",
         text="""
-        n_prediction_samples : int, default=$default
-            Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`, moved so that
-            the mean of a prediction is exact.
+        Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`, moved so that the
+        mean of a prediction is exact.
         """,
     ),
 )
@@ -202,9 +178,8 @@ _FEATURES: Final[Group] = (
     replace(
         _WEIGHT_DECAY,
         text="""
-        weight_decay : float, default=$default
-            L2 penalty on the parameters of `feature_extractor`, and on no others: weight_decay / 2
-            times their squared norm is added to the loss per row.
+        L2 penalty on the parameters of `feature_extractor`, and on no others: weight_decay / 2
+        times their squared norm is added to the loss per row.
         """,
     ),
 )
@@ -214,11 +189,10 @@ _HIDDEN: Final[Group] = (
         ("linear", "identity", "concatenate"),
         "linear",
         """
-        hidden_mean : {"linear", "identity", "concatenate"}, default=$default
-            Prior mean of the hidden functions. "linear" has learned weights, which start at the
-            leading principal directions of what the layer sees; "identity" keeps that start (the
-            identity if the width is that of its inputs); "concatenate" has no linear mean, and
-            the kernels above see the hidden functions and the inputs.
+        Prior mean of the hidden functions. "linear" has learned weights, which start at the leading
+        principal directions of what the layer sees; "identity" keeps that start (the identity if
+        the width is that of its inputs); "concatenate" has no linear mean, and the kernels above
+        see the hidden functions and the inputs.
         """,
     ),
     Parameter.choice(
@@ -226,10 +200,9 @@ _HIDDEN: Final[Group] = (
         TOPOLOGIES,
         "feedforward",
         """
-        topology : {"feedforward", "skip-mean", "skip-mean-both", "skip-all"}, default=$default
-            What hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4):
-            kernel and linear mean see the layer below; the kernel sees the layer below, and the
-            mean the inputs; the kernel the layer below, and the mean both; both see both.
+        What hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4):
+        kernel and linear mean see the layer below; the kernel sees the layer below, and the mean
+        the inputs; the kernel the layer below, and the mean both; both see both.
         """,
     ),
 )
@@ -239,11 +212,10 @@ _CLASSES: Final[Group] = (
         ("auto", "probit", "logit", "robust-max", "softmax"),
         "auto",
         """
-        likelihood : {"auto", "probit", "logit", "robust-max", "softmax"}, default=$default
-            "probit" and "logit" are links of one function for two classes. The others have a
-            function for each class: the largest one wins with "robust-max" (Hernandez-Lobato et
-            al. 2011), up to slips of probability `label_noise`; "softmax" draws the functions in
-            training. "auto" is "probit" for two classes and "$of_several" for several.
+        "probit" and "logit" are links of one function for two classes. The others have a function
+        for each class: the largest one wins with "robust-max" (Hernandez-Lobato et al. 2011), up to
+        slips of probability `label_noise`; "softmax" draws the functions in training. "auto" is
+        "probit" for two classes and "$of_several" for several.
         """,
     ),
     Parameter(
@@ -274,10 +246,7 @@ _EMBEDDING: Final[Group] = (
         "int",
         "2",
         [at_least(1)],
-        """
-        n_components : int, default=$default
-            Number C of latent inputs.
-        """,
+        "Number C of latent inputs.",
         positional=True,
     ),
     replace(
@@ -291,20 +260,14 @@ _EMBEDDING: Final[Group] = (
     ),
     replace(
         _N_LATENTS,
-        text="""
-        n_latents : int, optional
-            Number L of latent functions, at most P; twice `n_components`, if None.
-        """,
+        text="Number L of latent functions, at most P; twice `n_components`, if None.",
     ),
 )
 _DENSITY: Final[Group] = (
     replace(
         _N_IMPORTANCE,
         default="50",
-        text="""
-        n_importance : int, default=$default
-            Draws of a row's latent inputs from which `score_samples` estimates its density.
-        """,
+        text="Draws of a row's latent inputs from which `score_samples` estimates its density.",
     ),
 )
 _SPARSE: Final[Group] = (
@@ -312,23 +275,63 @@ _SPARSE: Final[Group] = (
         _N_INDUCING,
         default="100",
         text="""
-        n_inducing : int, default=$default
-            Number M of inducing inputs of each GP, started by k-means of the principal components;
-            cost grows with M^2 per row.
+        Number M of inducing inputs of each GP, started by k-means of the principal components; cost
+        grows with M^2 per row.
         """,
     ),
     replace(
         _COVARIANCE,
-        text="""
-        covariance : {"full", "diagonal"}, default=$default
-            Covariance of q(u).
-        """,
+        text="Covariance of q(u).",
     ),
     replace(
         _BETA_REG,
         text="""
-        beta_reg : float, default=$default
-            Weight of the divergences of what all rows share. One gives the evidence lower bound.
+        Weight of the divergences of what all rows share. One gives the evidence lower bound.
+        """,
+    ),
+)
+_READOUT_LAYER: Final[Group] = (
+    replace(
+        _N_INDUCING,
+        text="""
+        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
+        """,
+    ),
+    _SPARSE[1],
+    replace(
+        _BETA_REG,
+        text="Weight of all divergences. One gives the evidence lower bound.",
+    ),
+    _KL_ANNEALING,
+)
+_SIGMA_POINTS: Final[Group] = (
+    replace(
+        _N_LAYERS,
+        text="Layers of GPs, the top one counted.",
+    ),
+    replace(
+        _WIDTH,
+        text="Functions of each hidden layer.",
+    ),
+    Parameter(
+        "n_sites",
+        "int",
+        "10",
+        [at_least(1)],
+        """
+        Nodes of "qr3"; sites of each hidden function for the other rules, whose grids have n_sites
+        ** (width * (n_layers - 1)) nodes.
+        """,
+    ),
+    Parameter(
+        "quadrature",
+        literal(("qr1", "qr2", "qr3", "gauss-hermite")),
+        '"qr3"',
+        [one_of("qr3", *GRIDS)],
+        """
+        "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
+        joint weights; "qr2" the same with sites symmetric about zero; "gauss-hermite" is the fixed
+        Gauss-Hermite grid.
         """,
     ),
 )
@@ -343,4 +346,6 @@ MODEL_GROUPS: Final[dict[str, Group]] = {
     "embedding": _EMBEDDING,
     "density": _DENSITY,
     "sparse": _SPARSE,
+    "readout_layer": _READOUT_LAYER,
+    "sigma_points": _SIGMA_POINTS,
 }

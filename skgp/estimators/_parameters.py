@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from sklearn.base import BaseEstimator
 
-from skgp.estimators._documentation import documented
+from skgp.estimators._documentation import complete_docstring
 from skgp.estimators._entries import Deviation, Group, Parameter
 from skgp.estimators._fit_groups import FIT_GROUPS, FIT_PARAMETERS
 from skgp.estimators._model_groups import MODEL_GROUPS, MODEL_PARAMETERS
@@ -47,7 +47,7 @@ def family(
     Parameters
     ----------
     texts : mapping, optional
-        Values of the placeholders of the docstring, see `documented`.
+        Values of the placeholders of the docstring, see `complete_docstring`.
     **deviations : Deviation
         By parameter: what is not as in the table.
     """
@@ -62,7 +62,8 @@ def family(
             name: "\n".join(filter(None, (p.entry for p in members(name, deviations))))
             for name in (*PARAMETERS, *GROUPS)
         }
-        return documented(**entries, **(texts or {}))(cls)
+        complete_docstring(cls, entries | dict(texts or {}))
+        return cls
 
     return complete
 

@@ -53,18 +53,9 @@ class DGPClassifier(Classifier):
     $hidden
     $features
     $minibatch
-    $stopping
-    $restarts
-    $class_scaling
-    $running
+    $classifier
 
-    Attributes
-    ----------
-    $class_attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_classifier
 
     See Also
     --------

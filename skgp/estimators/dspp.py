@@ -37,17 +37,7 @@ class DSPPRegressor(GPRegressor):
     Parameters
     ----------
     $kernel
-    n_layers : int, default=2
-        Layers of GPs, the top one counted.
-    width : int, default=3
-        Functions of each hidden layer.
-    n_sites : int, default=10
-        Nodes of "qr3"; sites of each hidden function for the other rules, whose grids have
-        n_sites ** (width * (n_layers - 1)) nodes.
-    quadrature : {"qr1", "qr2", "qr3", "gauss-hermite"}, default="qr3"
-        "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
-        joint weights; "qr2" the same with sites symmetric about zero; "gauss-hermite" is the fixed
-        Gauss-Hermite grid.
+    $sigma_points
     n_inducing : int, default=300
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
         node.
@@ -59,10 +49,7 @@ class DSPPRegressor(GPRegressor):
     $n_latents
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
     Attributes
     ----------

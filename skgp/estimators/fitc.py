@@ -9,11 +9,7 @@ from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
-from skgp.recipes.collapsed import (
-    FITC,
-    build_fitc,
-    collapsed_recipe,
-)
+from skgp.recipes.collapsed import FITC, build_fitc, collapsed_recipe
 
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS)
@@ -33,19 +29,9 @@ class FITCRegressor(GPRegressor):
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
     $features
     $max_iter
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------

@@ -22,45 +22,24 @@ class GPRNRegressor(GPRegressor):
     prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent
     functions, with M integrated out.
 
-
     Parameters
     ----------
     $kernel
     $n_latents_half
     $readout
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of q(u).
-    beta_reg : float, default=1.0
-        Weight of all divergences. One gives the evidence lower bound.
-    $kl_annealing
+    $readout_layer
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
     SBGPRNRegressor : M(x) is a network, which is faster.
     MOGPRegressor : M does not depend on the inputs.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
-
+    $neural_likelihoods
     """
 
     def __init__(

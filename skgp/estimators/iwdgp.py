@@ -17,9 +17,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.predict import Chunks
 from skgp.fitting.recipe import Epochs, Recipe, always_float32, pick
-from skgp.recipes.assemble import (
-    stack_recipe,
-)
+from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.latent import (
     LatentLayers,
     covariate_loss,
@@ -118,19 +116,9 @@ class IWDGPRegressor(GPRegressor):
     optimizer : {"natgrad", "adam"}, default="natgrad"
         "natgrad" moves q(u) of the last layer by natural-gradient steps and everything else by
         Adam. It needs a full covariance.
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
@@ -157,7 +145,6 @@ class IWDGPRegressor(GPRegressor):
 
     # Parameters that the constructor stores.
     amortized: bool
-    batch_size: int
     beta_reg: float | str
     inference: str
     kernel: LayerKernels

@@ -23,44 +23,24 @@ class MOGPRegressor(GPRegressor):
     of normals at `n_prediction_samples` fixed nodes of the latent functions, which its outputs
     share.
 
-
     Parameters
     ----------
     $kernel
     $n_latents_half
     $readout
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of q(u).
-    beta_reg : float, default=1.0
-        Weight of all divergences. One gives the evidence lower bound.
-    $kl_annealing
+    $readout_layer
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
     NeuralMOGPRegressor : Activations between latent functions and outputs.
     SVGPRegressor : A mixing matrix that is a point, and normal predictions.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
+    $neural_likelihoods
 
     Examples
     --------
@@ -129,35 +109,18 @@ class NeuralMOGPRegressor(GPRegressor):
     at `n_prediction_samples` fixed nodes of the latent functions and biases, which its outputs
     share.
 
-
     Parameters
     ----------
     $kernel
     $n_latents_half
     $hidden_units
     $readout
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of q(u).
-    beta_reg : float, default=1.0
-        Weight of all divergences. One gives the evidence lower bound.
-    $kl_annealing
+    $readout_layer
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
@@ -165,10 +128,7 @@ class NeuralMOGPRegressor(GPRegressor):
     NeuralSBGPRNRegressor : M depends on the inputs.
     NeuralDGPRegressor : With a deep GP in the place of the latent GPs.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
+    $neural_likelihoods
 
     Examples
     --------

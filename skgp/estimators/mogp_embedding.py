@@ -22,7 +22,6 @@ class MOGPEmbedding(Embedding):
 
     $latent
 
-
     Parameters
     ----------
     $embedding
@@ -31,28 +30,16 @@ class MOGPEmbedding(Embedding):
     $sparse
     $kl_annealing
     $minibatch
-    $restarts
-    $table
-    $jitter
-    $execution
+    $transformer
 
-    Attributes
-    ----------
-    $embedding_attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_embedding
 
     See Also
     --------
     NeuralMOGPEmbedding : Activations between latent functions and columns.
     MOGPRegressor : The same model with inputs that are known.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
+    $neural_likelihoods
 
     Examples
     --------
@@ -113,7 +100,6 @@ class NeuralMOGPEmbedding(Embedding):
 
     $latent
 
-
     Parameters
     ----------
     $embedding
@@ -123,18 +109,9 @@ class NeuralMOGPEmbedding(Embedding):
     $sparse
     $kl_annealing
     $minibatch
-    $restarts
-    $table
-    $jitter
-    $execution
+    $transformer
 
-    Attributes
-    ----------
-    $embedding_attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_embedding
 
     See Also
     --------
@@ -142,11 +119,7 @@ class NeuralMOGPEmbedding(Embedding):
     NeuralSBGPRNEmbedding : M depends on the latent inputs.
     NeuralMOGPRegressor : The same model with inputs that are known.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
-
+    $neural_likelihoods
     """
 
     # Parameters that the constructor stores.

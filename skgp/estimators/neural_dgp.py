@@ -28,7 +28,6 @@ class NeuralDGPRegressor(GPRegressor):
     Hidden functions are sampled row by row, as in DGPRegressor. The paper's plain DGP, whose top
     functions a matrix mixes, is ``DGPRegressor(n_latents=L)``, where the matrix is a point.
 
-
     Parameters
     ----------
     $kernel
@@ -50,30 +49,16 @@ class NeuralDGPRegressor(GPRegressor):
     $hidden
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
     NeuralMOGPRegressor : One layer.
     DGPRegressor : Without activations.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
-
+    $neural_likelihoods
     """
 
     # Parameters that the constructor stores.

@@ -48,19 +48,9 @@ class PPGPRRegressor(GPRegressor):
     $features
     $minibatch
     $optimizer
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------

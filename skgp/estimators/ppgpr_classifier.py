@@ -45,18 +45,9 @@ class PPGPRClassifier(Classifier):
         tables.
     $features
     $minibatch
-    $stopping
-    $restarts
-    $class_scaling
-    $running
+    $classifier
 
-    Attributes
-    ----------
-    $class_attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_classifier
 
     See Also
     --------

@@ -22,34 +22,17 @@ class SBGPRNRegressor(GPRegressor):
     mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, which its
     outputs share.
 
-
     Parameters
     ----------
     $kernel
     $n_latents_half
     $readout
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of q(u).
-    beta_reg : float, default=1.0
-        Weight of all divergences. One gives the evidence lower bound.
-    $kl_annealing
+    $readout_layer
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
@@ -57,11 +40,7 @@ class SBGPRNRegressor(GPRegressor):
     GPRNRegressor : M(x) consists of GPs.
     MOGPRegressor : M does not depend on the inputs.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
-
+    $neural_likelihoods
     """
 
     def __init__(
@@ -114,46 +93,25 @@ class NeuralSBGPRNRegressor(GPRegressor):
     it. A prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent
     functions and biases, which its outputs share.
 
-
     Parameters
     ----------
     $kernel
     $n_latents_half
     $hidden_units
     $readout
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
-    covariance : {"full", "diagonal"}, default="full"
-        Covariance of q(u).
-    beta_reg : float, default=1.0
-        Weight of all divergences. One gives the evidence lower bound.
-    $kl_annealing
+    $readout_layer
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
     SBGPRNRegressor : Without activations.
     NeuralMOGPRegressor : M does not depend on the inputs.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
-
+    $neural_likelihoods
     """
 
     # Parameters that the constructor stores.

@@ -26,7 +26,6 @@ class NeuralSBGPRNEmbedding(Embedding):
 
     $latent
 
-
     Parameters
     ----------
     $embedding
@@ -36,29 +35,16 @@ class NeuralSBGPRNEmbedding(Embedding):
     $sparse
     $kl_annealing
     $minibatch
-    $restarts
-    $table
-    $jitter
-    $execution
+    $transformer
 
-    Attributes
-    ----------
-    $embedding_attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_embedding
 
     See Also
     --------
     NeuralMOGPEmbedding : M does not depend on the latent inputs.
     NeuralSBGPRNRegressor : The same model with inputs that are known.
 
-    References
-    ----------
-    M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-    arXiv:1905.13697, 2019.
-
+    $neural_likelihoods
     """
 
     # Parameters that the constructor stores.

@@ -46,19 +46,9 @@ class SVGPRegressor(GPRegressor):
     $features
     $minibatch
     $optimizer
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------

@@ -40,18 +40,9 @@ class SVGPClassifier(Classifier):
         Weight of the divergence KL(q(u) || p(u)). One gives the evidence lower bound.
     $features
     $minibatch
-    $stopping
-    $restarts
-    $class_scaling
-    $running
+    $classifier
 
-    Attributes
-    ----------
-    $class_attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_classifier
 
     See Also
     --------

@@ -37,19 +37,9 @@ class VFITCRegressor(GPRegressor):
     $features
     $minibatch
     $optimizer
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------

@@ -40,12 +40,7 @@ _FAILURES: Final = (
 def check_affordable(parameters: Mapping[str, Any], device: torch.device) -> None:
     """Refuse a parameter that alone takes more memory than there is, before any is allocated.
 
-    Parameters
-    ----------
-    parameters : mapping
-        From names of constructor parameters to valid values.
-    device : torch.device
-        Of training.
+    `parameters` maps names of constructor parameters to valid values, `device` is that of training.
 
     Raises
     ------
@@ -73,13 +68,7 @@ def _least_bytes(name: str, value: Any) -> int:
 
 @contextmanager
 def named_allocations(parameters: Mapping[str, Any]) -> Iterator[None]:
-    """Turn the failure of an allocator into a MemoryError that says what may be lowered.
-
-    Parameters
-    ----------
-    parameters : mapping
-        From names of constructor parameters to their values.
-    """
+    """Turn the failure of an allocator into a MemoryError that says what may be lowered."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

@@ -14,12 +14,7 @@ LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its re
 
 @contextmanager
 def reading(name: str) -> Iterator[None]:
-    """Name the argument of which NumPy, torch or a library of tables cannot make numbers.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument.
+    """Name the argument that NumPy, torch or a library of tables cannot turn into numbers.
 
     Raises
     ------
@@ -44,12 +39,8 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
     name : str
         Of the argument.
     fill : bool, default=False
-        Whether entries of a matrix may be missing: masked ones become NaN.
-
-    Raises
-    ------
-    ValueError
-        If an entry is masked that may not be missing.
+        Whether entries of a matrix may be missing: masked ones become NaN. Otherwise a masked entry
+        is a ValueError.
     """
     if not isinstance(values, np.ma.MaskedArray):
         return values
@@ -64,18 +55,7 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
 
 
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
-    """Refuse weights of classes that no row can have.
-
-    Parameters
-    ----------
-    class_weight : mapping
-        From labels to weights.
-
-    Raises
-    ------
-    ValueError
-        Naming the class.
-    """
+    """Refuse weights of classes, by label, that no row can have, and name the class."""
     for label, weight in class_weight.items():
         number: Any = weight if isinstance(weight, Real) else math.nan
         if not LEAST_WEIGHT <= number <= 1 / LEAST_WEIGHT:
@@ -89,16 +69,14 @@ def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
 def check_no_booleans(
     estimator: str, parameters: Mapping[str, Any], constraints: Mapping[str, list[Any]]
 ) -> None:
-    """Refuse True and False where a number is meant, of which Python takes them to be.
+    """Refuse True and False where a number is meant; to Python they are numbers.
 
     Parameters
     ----------
     estimator : str
         Name of the class.
-    parameters : mapping
-        From names of constructor parameters to their values.
-    constraints : mapping
-        From names to what scikit-learn says of them.
+    parameters, constraints : mapping
+        From names of constructor parameters to their values, and to what scikit-learn checks.
 
     Raises
     ------
@@ -114,23 +92,7 @@ def check_no_booleans(
 
 
 def check_sizes(name: str, sizes: Any) -> list[int]:
-    """Widths of the layers of a network as a list of positive integers.
-
-    Parameters
-    ----------
-    name : str
-        Of the parameter.
-    sizes : array-like
-
-    Returns
-    -------
-    list of int
-
-    Raises
-    ------
-    ValueError
-        Naming the parameter.
-    """
+    """Widths of the layers of a network, refused with the name of the parameter unless positive."""
     sizes = list(sizes)
     if not sizes or not all(_is_size(s) for s in sizes):
         raise ValueError(

@@ -47,11 +47,7 @@ class Outliers(NamedTuple):
 def find_outliers(rows: Rows, x_scale: Scale, y_scale: Scale) -> Outliers:
     """Rows beyond 1,000 standard deviations of an input or 30 of a target.
 
-    Parameters
-    ----------
-    rows : Rows
-    x_scale, y_scale : Scale
-        Of the fitted model. Columns that are not scaled are not judged.
+    The scales are those of the fitted model. Columns that are not scaled are not judged.
     """
     far = np.zeros(len(rows.X), dtype=bool)
     parts = []

@@ -70,15 +70,9 @@ def rows_per_chunk(log_weights: torch.Tensor) -> int:
 
 
 def in_chunks(model: Model, X: Array, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:
-    """What a function of scaled inputs in float64 returns for one chunk of rows after another.
+    """What a function of scaled inputs (B, D) returns for one chunk of rows X after another.
 
-    Parameters
-    ----------
-    model : Model
-        Fitted.
-    X : array of shape (n, D)
-        In the user's units.
-    function : callable Tensor (B, D) -> Part
+    The model is a fitted one, in float64; X (n, D) is in the user's units.
     """
     like = model.log_weights
     size = rows_per_chunk(like)
@@ -95,7 +89,7 @@ def in_chunks(model: Model, X: Array, function: Callable[[torch.Tensor], Part]) 
 def normal_mixtures(
     model: Model, X: Array, predictor: Predictor, output_shape: tuple[int, ...]
 ) -> Chunks[NormalMixture]:
-    """Predictive distributions of chunks of rows, in the units of y.
+    """Predictive distributions of chunks of rows X (n, D), in the units of y.
 
     Parameters
     ----------

@@ -20,14 +20,7 @@ _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
 
 
 def pick(group: type[GroupT], estimator: Any) -> GroupT:
-    """A group with the values that an estimator stores under the names of the group's fields.
-
-    Parameters
-    ----------
-    group : type
-        A dataclass.
-    estimator : estimator
-    """
+    """A group, a dataclass, with what an estimator stores under the names of the group's fields."""
     names = [field.name for field in fields(cast(Any, group))]
     return group(**{name: getattr(estimator, name) for name in names})
 

@@ -84,10 +84,6 @@ def check_rows(
     suffix : str
         What follows X, y and sample_weight in the names of the arguments.
 
-    Returns
-    -------
-    Rows
-
     Raises
     ------
     ValueError, TypeError
@@ -126,30 +122,7 @@ def check_labels(
     reset: bool,
     suffix: str = "",
 ) -> Rows:
-    """Validate inputs, labels and weights; rows of weight zero are dropped.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Remembers the number and names of the inputs if `reset`.
-    X : array-like of shape (n, D)
-    y : array-like of shape (n,)
-        Labels of classes, of any type that sorts.
-    sample_weight : array-like of shape (n,) or None
-    reset : bool
-    suffix : str
-        What follows X, y and sample_weight in the names of the arguments.
-
-    Returns
-    -------
-    Rows
-        With labels for y.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Naming the argument.
-    """
+    """As `check_rows`, for labels y (n,) of classes, of any type that sorts, instead of targets."""
     X = _check_inputs(estimator, X, y, reset, suffix)
     with reading(f"y{suffix}"):
         y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
@@ -198,19 +171,7 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
 
 
 def check_magnitude(y: Array, name: str) -> None:
-    """Refuse targets whose squares leave the range of float64.
-
-    Parameters
-    ----------
-    y : array
-        NaN where missing.
-    name : str
-        Of the argument.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse targets, NaN where missing, whose squares leave the range of float64."""
     largest = max(np.fmax.reduce(y, axis=None), -np.fmin.reduce(y, axis=None))
     if largest > _LARGEST:
         raise ValueError(
@@ -220,39 +181,14 @@ def check_magnitude(y: Array, name: str) -> None:
 
 
 def check_observed(y: Array, name: str = "y") -> None:
-    """Refuse targets with a column that misses every entry.
-
-    Parameters
-    ----------
-    y : array of shape (n,) or (n, P)
-    name : str
-        Of the argument.
-
-    Raises
-    ------
-    ValueError
-        Naming the columns.
-    """
+    """Refuse targets (n,) or (n, P) with a column that misses every entry, and name the column."""
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
         raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
 
 
 def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
-    """Refuse targets whose outputs are not those that the model has.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument.
-    y : array of shape (n,) or (n, P)
-    output_shape : tuple
-        (P,), or () for one-dimensional targets.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse targets (n,) or (n, P) of other outputs than the model has: (P,), or () for (n,)."""
     if y.shape[1:] != output_shape:
         expected = ", ".join(["n", *map(str, output_shape)])
         raise ValueError(
@@ -261,18 +197,7 @@ def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> No
 
 
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
-    """Training and validation rows by one random split.
-
-    Parameters
-    ----------
-    rows : Rows
-    fraction : float in (0, 1)
-        Share of the rows held out.
-    rng : RandomState
-
-    Returns
-    -------
-    training, held_out : Rows
+    """Training and validation rows by one random split; `fraction` is the share held out.
 
     Raises
     ------
@@ -299,17 +224,8 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
 def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
     """Training and validation rows by a random split in which classes keep their shares.
 
-    Parameters
-    ----------
-    rows : Rows
-        With numbers of classes for y. Each class keeps a training row.
-    fraction : float in (0, 1)
-        Share of the rows held out.
-    rng : RandomState
-
-    Returns
-    -------
-    training, held_out : Rows
+    The rows have numbers of classes for y, and each class keeps a training row. `fraction` is the
+    share held out.
 
     Raises
     ------

@@ -76,21 +76,10 @@ class Scale:
 
 
 def check_scale(values: Array, scale: Scale, name: str, switch: str) -> None:
-    """Refuse targets in units that predictions could not be given in.
+    """Refuse targets (n, P) in units that predictions could not be given in.
 
-    Parameters
-    ----------
-    values : array of shape (n, P)
-    scale : Scale
-        Of these values.
-    name : str
-        Of the argument.
-    switch : str
-        Of the parameter that decides whether they are scaled.
-
-    Raises
-    ------
-    ValueError
+    `name` is that of the argument, `switch` that of the parameter that decides whether targets are
+    scaled.
     """
     if scale.enabled:
         least = scale.unit.min()

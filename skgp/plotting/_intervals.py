@@ -6,14 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
-from skgp.plotting._display import (
-    add_legend,
-    count_on_x,
-    has_label,
-    labelled,
-    merge_style,
-    percent,
-)
+from skgp.plotting._display import add_legend, count_on_x, has_label, labelled, merge_style, percent
 from skgp.plotting._observed import FloatArray, Observed
 from skgp.plotting._outcome_display import OutcomeDisplay
 

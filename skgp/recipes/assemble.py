@@ -111,14 +111,12 @@ def deep_recipe(
     beta_reg: DivergenceWeight | None = None,
     epochs: Epochs = DEEP_EPOCHS,
 ) -> Recipe:
-    """The recipe of a stack with hidden layers.
+    """The recipe of a stack with hidden layers, for an estimator with the parameters of `Layers`.
+
+    Parameters as of `stack_recipe`, and these:
 
     Parameters
     ----------
-    p : estimator
-        As of `stack_recipe`, with the parameters of `Layers`.
-    objective, outputs, top, shares_kernel, covariance, beta_reg, epochs
-        As of `stack_recipe`.
     nodes : callable (Setup, widths) -> NodeRule
     alone : callable (StackSpec, Setup, Tensor) -> Below
         What stands below the top layer if it is the only one.

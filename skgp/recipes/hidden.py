@@ -112,17 +112,8 @@ def hidden_gps(
 ) -> Below:
     """Layers of GPs between the features x (n, F) and the top layer.
 
-    Parameters
-    ----------
-    layers : Layers
-    variance : float
-        Where the variances of q(v) start.
-    nodes : callable (Setup, widths of the hidden layers) -> NodeRule
-    alone : callable (StackSpec, Setup, Tensor) -> Below
-        What stands there if the top layer is the only one.
-    spec : StackSpec
-    setup : Setup
-    x : Tensor of shape (n, F)
+    The variances of q(v) start at `variance`. `nodes` makes the rule from the widths of the hidden
+    layers; `alone` is what stands there if the top layer is the only one.
     """
     built: list[Layer] = []
     connections = layers.connections

@@ -27,15 +27,7 @@ def natural_gradients(
 ) -> Optimizer:
     """Natural-gradient steps for q(u) of the last layer, and Adam for everything else.
 
-    Parameters
-    ----------
-    learning_rate : float
-        Of Adam.
-    peak : float
-        Of natural steps; 1 forgets all earlier batches.
-    beta_reg : DivergenceWeight
-    model : Model
-    n_data : float
+    `learning_rate` is that of Adam, `peak` that of natural steps; 1 forgets all earlier batches.
     """
     natural = [m for m in model.modules() if isinstance(m, NaturalPosterior)]
     apart = {id(p) for posterior in natural for p in posterior.parameters()}
@@ -50,14 +42,8 @@ def natural_or_adam(
 ) -> tuple[Covariance, Callable[[Model, float], Optimizer]]:
     """Parametrisation of q(u), and its optimiser, as the parameter `optimizer` says.
 
-    Parameters
-    ----------
-    p : estimator
-        With parameters covariance, optimizer and learning_rate_init.
-    objective : Objective
-    beta_reg : DivergenceWeight
-    peak : float
-        Of natural steps; 1 forgets all earlier batches.
+    `p` is an estimator with the parameters covariance, optimizer and learning_rate_init; `peak` is
+    that of `natural_gradients`.
 
     Raises
     ------

@@ -18,14 +18,7 @@ from skgp.recipes.assemble import deep_recipe, stack_recipe
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import adam
-from skgp.recipes.readouts import (
-    Hidden,
-    Identity,
-    Inference,
-    MakeMixing,
-    ReadoutOutputs,
-    at_most,
-)
+from skgp.recipes.readouts import Hidden, Identity, Inference, MakeMixing, ReadoutOutputs, at_most
 from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
 from skgp.recipes.tops import top_without_mean
 

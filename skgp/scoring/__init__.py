@@ -26,14 +26,7 @@ from skgp.scoring._scorers import (
     neg_pinball_scorer,
     neg_rmse_scorer,
 )
-from skgp.scoring._scores import (
-    crps,
-    interval_score,
-    mean_rmse,
-    nll,
-    pinball_loss,
-    rmse,
-)
+from skgp.scoring._scores import crps, interval_score, mean_rmse, nll, pinball_loss, rmse
 
 __all__ = [
     "DistributionScorer",

@@ -125,6 +125,23 @@ def test_an_entry_begins_with_the_name(name: str) -> None:
         assert "$default" not in parameter.entry
 
 
+@pytest.mark.parametrize(
+    ("parameter", "entry"),
+    [
+        (Parameter("a", "int", "3", [], "Rows."), "a : int, default=3\n    Rows."),
+        (Parameter("a", "float | None", "None", [], "Rows."), "a : float, optional\n    Rows."),
+        (
+            Parameter.choice("a", ("x", "y"), "x", "a is one of two."),
+            'a : {"x", "y"}, default="x"\n    a is one of two.',
+        ),
+        (Parameter("a", "Any", "4", [], "a, b : int, default=$default"), "a, b : int, default=4"),
+        (Parameter("a", "int", "3", []), ""),
+    ],
+)
+def test_the_entry_has_name_type_and_default(parameter: Parameter, entry: str) -> None:
+    assert parameter.entry == entry
+
+
 def test_the_program_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert signatures.main(["--check"]) == 0
     assert capsys.readouterr().out == ""

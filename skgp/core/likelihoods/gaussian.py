@@ -7,12 +7,7 @@ from torch import Tensor, nn
 
 from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
-from skgp.core.likelihoods.likelihood import (
-    Likelihood,
-    Predictive,
-    Term,
-    expected_log_prob,
-)
+from skgp.core.likelihoods.likelihood import Likelihood, Predictive, Term, expected_log_prob
 from skgp.core.numerics.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
 

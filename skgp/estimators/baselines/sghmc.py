@@ -72,19 +72,9 @@ class SGHMCDGPRegressor(GPRegressor):
     $n_latents
     $features
     $minibatch
-    $stopping
-    $restarts
-    $scaling
-    $running
+    $regressor
 
-    Attributes
-    ----------
-    $inducing_points
-    $attributes
-
-    Raises
-    ------
-    $raises
+    $fitted_regressor
 
     See Also
     --------
