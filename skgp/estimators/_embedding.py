@@ -15,7 +15,7 @@ from skgp.core.data import Targets as ScaledTargets
 from skgp.core.marginal.starts import principal_scores
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.objectives.objective import ELBO
-from skgp.core.stacks.row_posterior import Local
+from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
 from skgp.estimators import _attributes
@@ -230,11 +230,11 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         model = fitted.model_
         return normal_mixtures(model, fitted._inputs(Z), model.predictor(), fitted._output_shape)
 
-    def _training_posterior(self) -> Local:
+    def _training_posterior(self) -> RowMoments:
         inputs = self._snapshot().model_.inputs
         assert inputs is not None
         local = inputs.posterior.of_rows(slice(None))
-        return Local(*(moment.detach() for moment in local))
+        return RowMoments(*(moment.detach() for moment in local))
 
     def _rows_of_table(self, X: Any) -> Rows:
         """Outputs are the table, inputs where the means of the latent inputs start."""
@@ -267,27 +267,27 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             )
         return Z
 
-    def _latent_inputs(self, X: Any) -> tuple[Array, Local]:
+    def _latent_inputs(self, X: Any) -> tuple[Array, RowMoments]:
         """Validated rows (n, P), and the posteriors of their latent inputs."""
         trained = self._training_posterior()
         Y = self._table_rows(X, reset=False)
         number = _find_equal(Y, self._rows)
         is_new = number >= len(self._rows)
         if not is_new.any():
-            return Y, Local(*(moment[number] for moment in trained))
+            return Y, RowMoments(*(moment[number] for moment in trained))
         apply = self.model_.y_scale.apply
         number[is_new] = _find_nearest(apply(Y[is_new]), apply(self._rows))
-        local = Local(*(moment[number] for moment in trained))
+        local = RowMoments(*(moment[number] for moment in trained))
         new = torch.from_numpy(is_new)
-        found = self._find(Y[is_new], Local(*(moment[new] for moment in local)))
+        found = self._find(Y[is_new], RowMoments(*(moment[new] for moment in local)))
         for moment, of_new in zip(local, found, strict=True):
             moment[new] = of_new
         return Y, local
 
     @recorded_gradients()
-    def _find(self, Y: Array, start: Local) -> Local:
+    def _find(self, Y: Array, start: RowMoments) -> RowMoments:
         """Posteriors of rows (n, P) that start at others."""
-        found = Local(*(moment.clone() for moment in start))
+        found = RowMoments(*(moment.clone() for moment in start))
         model = copy.deepcopy(self.model_).requires_grad_(False).train()
         inversion = _inversion(model)
         size = max(1, min(_ROWS, _CELLS // (N_COMPARED * self.n_samples)))
@@ -304,14 +304,14 @@ def _inversion(model: Model) -> Inversion:
 
 
 def _parts(
-    model: Model, Y: Array, local: Local, size: int
-) -> Iterator[tuple[slice, Local, ScaledTargets]]:
+    model: Model, Y: Array, local: RowMoments, size: int
+) -> Iterator[tuple[slice, RowMoments, ScaledTargets]]:
     """Rows, moments and scaled targets, some at a time."""
     for first in range(0, len(Y), size):
         rows = slice(first, first + size)
         y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
         targets = ScaledTargets(y.nan_to_num(), (~y.isnan()).to(y))
-        yield rows, Local(*(moment[rows] for moment in local)), targets
+        yield rows, RowMoments(*(moment[rows] for moment in local)), targets
 
 
 def _find_equal(X: Array, among: Array) -> Array:
@@ -334,6 +334,6 @@ def _find_nearest(X: Array, among: Array) -> Array:
     return np.concatenate(list(chunks))
 
 
-def _normal(local: Local) -> NormalMixture:
+def _normal(local: RowMoments) -> NormalMixture:
     mean, std = (moment.unsqueeze(1).cpu().numpy() for moment in (local.mean, local.log_std.exp()))
     return NormalMixture(np.zeros(1), mean, std, None)

@@ -67,9 +67,9 @@ class IWDGPRegressor(GPRegressor):
     The top layer is integrated in closed form; hidden functions are sampled, jointly for the K
     values of w that a row has. A prediction is the mixture of the normals at
     `n_prediction_samples` fixed values of w and of the hidden functions, each spread over half the
-    gaps to its neighbours. Values of w far from zero are among them, with small weights, because
-    rare targets need them. Of one output, neighbouring normals are then merged until
-    `max_components` are left.
+    gaps to its neighbours; `predict_latent` spreads them too. Values of w far from zero are among
+    them, with small weights, because rare targets need them. Of one output, neighbouring normals
+    are then merged until `max_components` are left.
 
     Parameters
     ----------

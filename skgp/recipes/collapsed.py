@@ -185,12 +185,9 @@ class ExactLayers(Layers):
         return cast(ExactGP, self.stack.top)
 
     def with_rows(self, x: Tensor) -> ExactGP:
-        """Put a layer over other rows in the place of the present one; it has the parameters."""
-        old = self.gp
-        new = ExactGP(old.kernel, x, old.jitter, old.solver)
-        new.mean = old.mean
-        self.stack.gp_layers[-1] = new
-        return new
+        """Put the layer over other rows."""
+        self.stack.gp_layers[-1] = self.gp.over(x)
+        return self.gp
 
 
 def build_exact(

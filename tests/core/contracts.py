@@ -23,7 +23,7 @@ from skgp.core.nodes.rules import NodeRule, Nodes
 from skgp.core.stacks.latent_stack import Draw, LatentStack
 from skgp.core.stacks.mixing import Mixing, MixingMoments
 from skgp.core.stacks.readout import Readout
-from skgp.core.stacks.row_posterior import Local, LocalPosterior
+from skgp.core.stacks.row_posterior import LocalPosterior, RowMoments
 from skgp.core.stacks.stack import Connection, Stack
 from skgp.core.stacks.units import UnitMoments, Units
 
@@ -116,7 +116,7 @@ CONTRACTS: Contracts = {
             ),
         }
     },
-    Local: {
+    RowMoments: {
         "draw": {"epsilon": real("*draws #B C"), "return": real("*draws B C")},
         "log_ratio": {
             "w": real("*draws B C"),
@@ -124,7 +124,7 @@ CONTRACTS: Contracts = {
             "return": real("*draws B"),
         },
         "kl": {
-            "self": fields(Local, mean=real("B C"), log_std=real("B C")),
+            "self": fields(RowMoments, mean=real("B C"), log_std=real("B C")),
             "return": real("B"),
         },
     },
@@ -132,7 +132,7 @@ CONTRACTS: Contracts = {
         "forward": {
             "evidence": real("B E"),
             "rows": whole("B") | None,
-            "return": fields(Local, mean=real("B C"), log_std=real("B C")),
+            "return": fields(RowMoments, mean=real("B C"), log_std=real("B C")),
         }
     },
     Units: {

@@ -24,7 +24,7 @@ from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.stacks.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 
-CHOLESKY = ConjugateGradients(seed=0)
+CHOLESKY = ConjugateGradients(seed=0, min_rows=10_000)
 # linear_operator stops to improve a solution at a relative residual of about 1e-6.
 ITERATIVE = ConjugateGradients(seed=0, min_rows=0, tolerance=1e-5, rank=10)
 TOLERANCE = {CHOLESKY: {"rtol": 1e-7}, ITERATIVE: {"rtol": 3e-4, "atol": 3e-5}}

@@ -12,7 +12,7 @@ from skgp.core.networks.features import half_squared_norm, tanh_network
 from skgp.core.nodes.rules import Nodes
 from skgp.core.numerics.draws import make_generator
 from skgp.core.objectives.objective import ELBO
-from skgp.core.stacks.row_posterior import Local
+from skgp.core.stacks.row_posterior import RowMoments
 
 
 class ConditionalVAE(nn.Module):
@@ -46,7 +46,7 @@ class ConditionalVAE(nn.Module):
         *_, weight, _ = self.decoder.parameters()
         nn.init.zeros_(weight)
 
-    def encode(self, x: Tensor, y: Tensor) -> Local:
+    def encode(self, x: Tensor, y: Tensor) -> RowMoments:
         """Moments of q(z | x, y), each (B, L).
 
         Parameters
@@ -55,7 +55,7 @@ class ConditionalVAE(nn.Module):
         y : Tensor of shape (B, P)
             Zero, the mean, where missing.
         """
-        return Local(*self.encoder(torch.cat([x, y], -1)).chunk(2, -1))
+        return RowMoments(*self.encoder(torch.cat([x, y], -1)).chunk(2, -1))
 
     def forward(self, x: Tensor, z: Tensor) -> Tensor:
         """Outputs (Q, B, P) of the decoder.

@@ -1,7 +1,6 @@
 """Several classes: the softmax of as many latent functions, by sampling."""
 
 import copy
-import math
 from collections.abc import Iterator
 from typing import Self
 
@@ -11,6 +10,7 @@ from torch import Tensor
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
+from skgp.core.numerics.linalg import log_mean_exp
 
 _CELLS = 2**20  # draws, times rows and classes, that are held at a time
 
@@ -59,12 +59,13 @@ class Softmax(ClassLikelihood):
         return torch.cat(parts, 1)
 
     def log_class(self, latent: Latent, codes: Tensor) -> Tensor:
-        parts = [_log_mean(_of_class(log_p, codes[rows])) for log_p, rows in self._chunks(latent)]
+        chunks = self._chunks(latent)
+        parts = [log_mean_exp(_of_class(log_p, codes[rows]), 0) for log_p, rows in chunks]
         return torch.cat(parts, 1)
 
     def log_probabilities(self, latent: Latent) -> Tensor:
         # All classes share their draws.
-        parts = [_log_mean(log_p) for log_p, _ in self._chunks(latent)]
+        parts = [log_mean_exp(log_p, 0) for log_p, _ in self._chunks(latent)]
         return torch.cat(parts, 1).log_softmax(-1)
 
     def _chunks(self, latent: Latent) -> Iterator[tuple[Tensor, slice]]:
@@ -95,7 +96,3 @@ class Softmax(ClassLikelihood):
 def _of_class(log_p: Tensor, codes: Tensor) -> Tensor:
     index = codes.unsqueeze(-1).expand_as(log_p[..., :1])
     return log_p.gather(-1, index).squeeze(-1)
-
-
-def _log_mean(log_p: Tensor) -> Tensor:
-    return torch.logsumexp(log_p, 0) - math.log(len(log_p))

@@ -54,6 +54,12 @@ class ExactGP(Layer):
         is_factored = not solver.takes(n_rows)
         self.register_buffer("L_inv", x.new_zeros(n_gps, n_rows, n_rows) if is_factored else None)
 
+    def over(self, x: Tensor) -> "ExactGP":
+        """GPs over other training inputs, with the parameters of these."""
+        other = ExactGP(self.kernel, x, self.jitter, self.solver)
+        other.mean = self.mean
+        return other
+
     @torch.no_grad()
     def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
         """Show the targets to the GPs, whose kernel and mean are to stay as they are from now on.
@@ -76,7 +82,7 @@ class ExactGP(Layer):
         K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
         r = r.unsqueeze(-1)
         if self.L_inv is None:
-            alpha = self.solver.solve(K, _raised(K, shift, self.jitter), r)
+            alpha = self.solver.solve(K, _with_jitter(K, shift, self.jitter), r)
         else:
             L_inv = inverse_cholesky(_add_diagonal(K, shift), self.jitter)
             self.L_inv.copy_(L_inv * (self.count > 0).unsqueeze(-1))
@@ -89,7 +95,7 @@ class ExactGP(Layer):
         if L_inv is not None:
             return lambda Kuf: (L_inv @ Kuf).square().sum(-2)
         K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
-        shift = _raised(K, shift, self.jitter)
+        shift = _with_jitter(K, shift, self.jitter)
         observed = (self.count > 0).unsqueeze(-1)
 
         def explained(Kuf: Tensor) -> Tensor:
@@ -135,7 +141,7 @@ def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Te
     r, count = rows.residuals_and_counts(gp.mean)
     K, shift = _system(kernel, rows.x, count, noise_var)
     if solver.takes(len(rows.x)):
-        log_det, quadratic = solver.log_det_and_quadratic(K, _raised(K, shift, gp.jitter), r)
+        log_det, quadratic = solver.log_det_and_quadratic(K, _with_jitter(K, shift, gp.jitter), r)
     else:
         log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, gp.jitter)
     # |K + shift| / |shift| is free of units, and rows without a target have no share in it.
@@ -161,6 +167,6 @@ def _add_diagonal(K: Tensor, shift: Tensor) -> Tensor:
     return torch.diagonal_scatter(K, K.diagonal(dim1=-2, dim2=-1) + shift, dim1=-2, dim2=-1)
 
 
-def _raised(K: Tensor, shift: Tensor, jitter: float) -> Tensor:
+def _with_jitter(K: Tensor, shift: Tensor, jitter: float) -> Tensor:
     """The diagonal to be added to K, with the jitter that a Cholesky factor would add."""
     return shift + jitter * (K.diagonal(dim1=-2, dim2=-1) + shift).mean(-1, keepdim=True)

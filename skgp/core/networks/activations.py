@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.numerics.bivariate import correlation_integrals
+from skgp.core.numerics.normal import normal_density
 
 
 class Activation(ABC):
@@ -76,8 +77,7 @@ class Ramp(Activation):
         # E max(0, a) = m Phi(m / s) + s phi(m / s)
         deviation = _deviation(var)
         h = mean / deviation
-        density = (-0.5 * h.square()).exp() / math.sqrt(2.0 * math.pi)
-        rectified = mean * torch.special.ndtr(h) + deviation * density
+        rectified = mean * torch.special.ndtr(h) + deviation * normal_density(h)
         return self.slope * mean + (1.0 - self.slope) * rectified
 
     def pair_covariance(

@@ -41,7 +41,7 @@ class Quadrature(NodeRule):
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), self.log_weights())
 
 
-class Lined(Quadrature):
+class LearnedNodes(Quadrature):
     """QR3 (deep sigma point processes, Eqn 23): S nodes of C learned coordinates and a weight each.
 
     A node keeps its index through all hidden layers. The coordinates start as standard normal
@@ -126,5 +126,5 @@ GRIDS: Final[dict[str, Callable[[Sequence[int], int], Grid]]] = {
 def make_quadrature(name: str, widths: Sequence[int], n_sites: int, seed: int) -> Quadrature:
     """Rule of a name: "qr3" or one of `GRIDS`."""
     if name == "qr3":
-        return Lined(widths, n_sites, seed)
+        return LearnedNodes(widths, n_sites, seed)
     return GRIDS[name](widths, n_sites)

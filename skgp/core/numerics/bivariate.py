@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.normal import normal_density
+
 _N_NODES: Final = 32
 
 
@@ -81,8 +83,12 @@ class _CorrelationIntegrals(torch.autograd.Function):
         quadratic = (h - k).square() / below + (h + k).square() / above
         density = (-0.25 * quadratic).exp() / (2.0 * math.pi * root)
         # The derivative in h of P(x1 < h, x2 < k) is phi(h) P(x2 < k | x1 = h).
-        in_h = _pdf(h) * (torch.special.ndtr((k - rho * h) / root) - torch.special.ndtr(k))
-        in_k = _pdf(k) * (torch.special.ndtr((h - rho * k) / root) - torch.special.ndtr(h))
+        in_h = normal_density(h) * (
+            torch.special.ndtr((k - rho * h) / root) - torch.special.ndtr(k)
+        )
+        in_k = normal_density(k) * (
+            torch.special.ndtr((h - rho * k) / root) - torch.special.ndtr(h)
+        )
         # The second is Cov(max(0, h - x1), max(0, k - x2)) - rho Phi(h) Phi(k). Its derivatives
         # follow from the first integral and the derivatives of that.
         return (
@@ -90,7 +96,3 @@ class _CorrelationIntegrals(torch.autograd.Function):
             d_first * in_k + d_second * (h * first + in_h + rho * in_k),
             d_first * density + d_second * first,
         )
-
-
-def _pdf(x: Tensor) -> Tensor:
-    return (-0.5 * x.square()).exp() / math.sqrt(2.0 * math.pi)

@@ -44,7 +44,7 @@ class ConjugateGradients:
     """
 
     seed: int
-    min_rows: int = 10_000
+    min_rows: int
     tolerance: float = 1e-3
     max_iterations: int = 1000
     n_probes: int = 10

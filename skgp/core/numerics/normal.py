@@ -1,10 +1,12 @@
-"""The standard normal: a quadrature rule, and the log of its distribution function."""
+"""The standard normal: a quadrature rule, its density, the log of its distribution function."""
 
 import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from skgp.core.numerics.linalg import LOG_2PI
 
 _N_POINTS = 48
 _REACH = 6.5  # the mass beyond is 8e-11
@@ -36,6 +38,11 @@ def normal_rule(like: Tensor) -> NormalRule:
     return NormalRule(z.to(like), log_w.to(like))
 
 
+def normal_density(x: Tensor) -> Tensor:
+    """phi(x) = exp(-x^2 / 2) / sqrt(2 pi)."""
+    return (-0.5 * x.square()).exp() / math.sqrt(2.0 * math.pi)
+
+
 def log_ndtr(x: Tensor) -> Tensor:
     """log Phi(x), with an exact slope in the tail.
 
@@ -46,5 +53,5 @@ def log_ndtr(x: Tensor) -> Tensor:
     tail = x.clamp_max(_TAIL)
     r = tail.square().reciprocal()
     series = torch.log1p(-r * (1.0 - r * (3.0 - 15.0 * r)))
-    far = -0.5 * tail.square() - (-tail).log() - 0.5 * math.log(2.0 * math.pi) + series
+    far = -0.5 * tail.square() - (-tail).log() - 0.5 * LOG_2PI + series
     return torch.where(x < _TAIL, far, torch.special.log_ndtr(x.clamp_min(_TAIL)))

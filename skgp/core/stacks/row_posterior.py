@@ -13,7 +13,7 @@ _HIDDEN = (10, 10)  # units of the network (importance-weighted paper, supplemen
 _START_LOG_STD = -2.0
 
 
-class Local(NamedTuple):
+class RowMoments(NamedTuple):
     """Moments of q(w_n) = N(mean, exp(log_std)^2), each of shape (B, C)."""
 
     mean: Tensor
@@ -37,7 +37,7 @@ class LocalPosterior(nn.Module, ABC):
     """q(w) of a layer of latent covariates, for the rows of a batch."""
 
     @abstractmethod
-    def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
+    def forward(self, evidence: Tensor, rows: Tensor | None) -> RowMoments:
         """Moments for rows with this evidence (B, E), of these numbers (B,) in the table."""
 
 
@@ -69,14 +69,14 @@ class Amortized(LocalPosterior):
             self.weights[-1][:n_covariates] = 0.0
             self.biases[-1][n_covariates:] = _START_LOG_STD
 
-    def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
+    def forward(self, evidence: Tensor, rows: Tensor | None) -> RowMoments:
         *hidden, (weight, bias) = zip(self.weights, self.biases, strict=True)
         h = evidence
         for w, b in hidden:
             step = torch.tanh(nn.functional.linear(h, w, b))
             h = step + h if step.shape == h.shape else step
         mean, log_std = nn.functional.linear(h, weight, bias).chunk(2, -1)
-        return Local(mean + nn.functional.linear(evidence, self.skip), log_std)
+        return RowMoments(mean + nn.functional.linear(evidence, self.skip), log_std)
 
 
 class Free(LocalPosterior):
@@ -96,9 +96,9 @@ class Free(LocalPosterior):
         start = torch.full_like(mean, _START_LOG_STD) if log_std is None else log_std
         self.log_std = nn.Parameter(start)
 
-    def forward(self, evidence: Tensor, rows: Tensor | None) -> Local:
+    def forward(self, evidence: Tensor, rows: Tensor | None) -> RowMoments:
         return self.of_rows(slice(None) if rows is None else rows)
 
-    def of_rows(self, rows: Tensor | slice) -> Local:
+    def of_rows(self, rows: Tensor | slice) -> RowMoments:
         """Moments for rows of these numbers in the table."""
-        return Local(self.mean[rows], self.log_std[rows])
+        return RowMoments(self.mean[rows], self.log_std[rows])

@@ -10,7 +10,7 @@ from skgp.core.numerics.descent import minimise
 from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
 from skgp.core.numerics.linalg import log_mean_exp
 from skgp.core.objectives.objective import PREDICTIVE, Objective
-from skgp.core.stacks.row_posterior import Free, Local
+from skgp.core.stacks.row_posterior import Free, RowMoments
 from skgp.core.stacks.stack import Stack
 from skgp.core.training.plan import one_cycle
 
@@ -67,7 +67,7 @@ class Inversion:
         with torch.no_grad():
             self.factors = stack.factors()
 
-    def posterior(self, start: Local, targets: Targets) -> Local:
+    def posterior(self, start: RowMoments, targets: Targets) -> RowMoments:
         """q(x) of the rows that maximise their evidence lower bounds, with everything else fixed.
 
         By Adam, with one draw of a Sobol sequence in each step. A row that gains nothing by it
@@ -75,7 +75,7 @@ class Inversion:
 
         Parameters
         ----------
-        start : Local
+        start : RowMoments
             Moments (B, C).
         targets : Targets
         """
@@ -94,10 +94,10 @@ class Inversion:
             nodes = self.nodes(1, _STEPS)
             before, after = (self._bound(local, targets, nodes, draws) for local in (start, end))
             better = (after > before).unsqueeze(-1)
-            return Local(*(torch.where(better, e, s) for e, s in zip(end, start, strict=True)))
+            return RowMoments(*(torch.where(better, e, s) for e, s in zip(end, start, strict=True)))
 
     @torch.no_grad()
-    def log_density(self, local: Local, targets: Targets, n_draws: int) -> Tensor:
+    def log_density(self, local: RowMoments, targets: Targets, n_draws: int) -> Tensor:
         """log 1/K sum_k p(y | x_k) p(x_k) / q(x_k) of each row, (B,), with K draws x_k ~ q(x).
 
         p(y | x) is the predictive density of the observed outputs. The mean over the draws is
@@ -106,7 +106,7 @@ class Inversion:
 
         Parameters
         ----------
-        local : Local
+        local : RowMoments
             Moments (B, C) of the proposals q(x).
         targets : Targets
         n_draws : int
@@ -116,12 +116,17 @@ class Inversion:
         terms, x = self._terms(PREDICTIVE, local, targets, self.nodes(1), epsilon)
         return log_mean_exp(terms + local.log_ratio(x, epsilon.unsqueeze(1)), 0)
 
-    def _bound(self, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor) -> Tensor:
+    def _bound(self, local: RowMoments, targets: Targets, nodes: Nodes, epsilon: Tensor) -> Tensor:
         """Evidence lower bound of each row, (B,), at draws epsilon (S, C)."""
         return self._terms(self.objective, local, targets, nodes, epsilon)[0].mean(0) - local.kl()
 
     def _terms(
-        self, objective: Objective, local: Local, targets: Targets, nodes: Nodes, epsilon: Tensor
+        self,
+        objective: Objective,
+        local: RowMoments,
+        targets: Targets,
+        nodes: Nodes,
+        epsilon: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """The objective of each draw and row, (S, B), and the inputs (S, B, C)."""
         x = local.draw(epsilon.unsqueeze(1))

@@ -40,8 +40,6 @@ class SGHMC(Optimizer):
         The length eps.
     friction : float in (0, 1]
     n_burn_in : int
-    temperature : float
-        Factor on the variance of the noise. Zero makes it gradient descent with momentum.
     """
 
     def __init__(
@@ -54,7 +52,6 @@ class SGHMC(Optimizer):
         step_size: float,
         friction: float,
         n_burn_in: int,
-        temperature: float = 1.0,
     ) -> None:
         self._parameters = parameters
         self._chain = chain
@@ -63,7 +60,6 @@ class SGHMC(Optimizer):
         self._squared_step = step_size**2
         self._friction = friction
         self._n_burn_in = n_burn_in
-        self._temperature = temperature
 
     def step(self, closure: Closure, rate: float) -> float:
         loss = closure().item()
@@ -88,7 +84,7 @@ class SGHMC(Optimizer):
         square = chain.square.clamp_min(1.0)
         pace = self._squared_step * square.rsqrt()  # eps^2 V^-1/2
         variance = 2.0 * self._friction * pace - pace.square() * chain.noise
-        deviation = (self._temperature * variance.clamp_min(0.0)).sqrt()
+        deviation = variance.clamp_min(0.0).sqrt()
         xi = torch.randn(gradient.shape, generator=generator, dtype=gradient.dtype)
         momentum = chain.momentum.mul_(1.0 - self._friction)
         momentum.addcmul_(pace, gradient, value=-1.0).addcmul_(deviation, xi.to(gradient.device))

@@ -13,8 +13,8 @@ from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, FullP
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.marginal.collapsed import collapsed_bound
 from skgp.core.marginal.starts import (
-    collapsed_bound,
     start_covariates,
     start_hyperparameters,
     start_posterior,

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch, Targets
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.nodes.rules import Nodes, Sampled
-from skgp.core.nodes.sigma_points import Lined, Quadrature, make_quadrature
+from skgp.core.nodes.sigma_points import LearnedNodes, Quadrature, make_quadrature
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, VFITC, Objective, gamma_robust, loss
 from skgp.core.stacks.stack import FEEDFORWARD, GPStack
 from skgp.fitting.model import Layers, Model
@@ -160,7 +160,7 @@ def test_masking_an_output_is_dropping_it(rng: np.random.Generator, name: str, m
     mixing = normal(rng, 3, 3) if mixed else None
     stack = random_stack(rng, [2, 3])
     likelihood = random_likelihood(rng, 3, mixing)
-    nodes = moved(Lined([2], 4, 0), rng)(4)
+    nodes = moved(LearnedNodes([2], 4, 0), rng)(4)
     x, y = normal(rng, 4, 3), normal(rng, 4, 3)
     mask = torch.tensor([[1, 1, 1], [0, 1, 1], [1, 0, 1], [0, 0, 1]]).double()
     latent = stack(x, nodes, stack.factors())
@@ -248,7 +248,7 @@ def test_loss_of_a_deep_model_counts_the_divergence_of_every_layer(
     """-(mean log density) + beta sum KL / n, each divergence that of its layer alone."""
     stack = random_stack(rng, [2, 1, 1])
     likelihood = random_likelihood(rng, 1)
-    nodes = Lined([2, 1], 3, 0)(4)
+    nodes = LearnedNodes([2, 1], 3, 0)(4)
     x, y = normal(rng, 4, 3), normal(rng, 4, 1)
     batch = Batch(x, Targets(y, None), None)
     value = loss(PREDICTIVE, stack, likelihood, nodes, batch, beta_reg=0.7, n_data=30.0)

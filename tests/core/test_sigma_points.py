@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from skgp.core.nodes.sigma_points import GRIDS, Grid, Lined, Quadrature, make_quadrature
+from skgp.core.nodes.sigma_points import GRIDS, Grid, LearnedNodes, Quadrature, make_quadrature
 
 
 def to_arrays(rule: Quadrature) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +122,7 @@ def test_weights_are_a_distribution_however_they_have_moved(
 def test_lined_nodes_start_as_normal_draws_of_equal_weight() -> None:
     """Means, variances and correlations of 4,000 nodes within 4.5 standard errors."""
     n = 4000
-    xi, omega = to_arrays(Lined([2, 1], n, seed=3))
+    xi, omega = to_arrays(LearnedNodes([2, 1], n, seed=3))
     np.testing.assert_allclose(omega, 1.0 / n, rtol=1e-12)
     assert np.abs(xi.mean(0)).max() < 4.5 / math.sqrt(n)
     deviation = np.cov(xi.T) - np.eye(3)
@@ -132,7 +132,7 @@ def test_lined_nodes_start_as_normal_draws_of_equal_weight() -> None:
 
 def test_lined_nodes_depend_on_the_seed_alone() -> None:
     state = torch.random.get_rng_state()
-    first, again, other = (to_arrays(Lined([2], 5, seed))[0] for seed in (1, 1, 2))
+    first, again, other = (to_arrays(LearnedNodes([2], 5, seed))[0] for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
     assert torch.equal(torch.random.get_rng_state(), state)
@@ -170,7 +170,7 @@ def test_gradients_reach_every_learned_node_and_weight(rng: np.random.Generator)
 
 def test_names_are_those_of_the_paper() -> None:
     """What is learned, and whether it stays symmetric."""
-    assert isinstance(make_quadrature("qr3", [1], 2, 0), Lined)
+    assert isinstance(make_quadrature("qr3", [1], 2, 0), LearnedNodes)
     rules = {name: make_quadrature(name, [1], 2, 0) for name in GRIDS}
     kinds = {name: (len(list(rule.parameters())), rule.symmetric) for name, rule in rules.items()}
     assert kinds == {"gauss-hermite": (0, False), "qr1": (2, False), "qr2": (2, True)}

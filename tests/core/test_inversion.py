@@ -19,7 +19,7 @@ from skgp.core.objectives.objective import ELBO, loss
 from skgp.core.stacks.mixing import NormalMixing
 from skgp.core.stacks.readout import Readout
 from skgp.core.stacks.readout_stack import ReadoutStack
-from skgp.core.stacks.row_posterior import Local
+from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.stacks.stack import GPStack
 from skgp.core.stacks.units import IdentityUnits
 from skgp.core.training.inversion import Inversion, LatentInputs
@@ -150,7 +150,7 @@ def test_posterior_of_a_row_maximises_its_bound(rng: np.random.Generator) -> Non
     tiny = Tiny(rng)
     Y = tiny.moments(np.array([[0.0], [0.4], [0.7]]))[0] + 0.1 * rng.normal(size=(3, P))
     Y[1, 0] = np.nan
-    start = Local(torch.full((3, 1), 0.3).double(), torch.full((3, 1), -1.0).double())
+    start = RowMoments(torch.full((3, 1), 0.3).double(), torch.full((3, 1), -1.0).double())
     found = tiny.inversion().posterior(start, as_targets(Y))
     nodes, weights = np.polynomial.hermite_e.hermegauss(30)
     for row in range(3):
@@ -169,9 +169,9 @@ def test_posterior_of_a_row_maximises_its_bound(rng: np.random.Generator) -> Non
 def test_posterior_of_a_row_depends_on_no_other(rng: np.random.Generator) -> None:
     tiny = Tiny(rng, n_inputs=2)
     Y = rng.normal(size=(5, P))
-    start = Local(normal(rng, 5, 2), torch.full((5, 2), -2.0).double())
+    start = RowMoments(normal(rng, 5, 2), torch.full((5, 2), -2.0).double())
     together = tiny.inversion().posterior(start, as_targets(Y))
-    alone = tiny.inversion().posterior(Local(*(m[[3]] for m in start)), as_targets(Y[[3]]))
+    alone = tiny.inversion().posterior(RowMoments(*(m[[3]] for m in start)), as_targets(Y[[3]]))
     assert not torch.equal(together.mean, start.mean)
     for many, one in zip(together, alone, strict=True):
         torch.testing.assert_close(many[[3]], one, rtol=1e-8, atol=1e-10)
@@ -179,7 +179,7 @@ def test_posterior_of_a_row_depends_on_no_other(rng: np.random.Generator) -> Non
 
 def test_row_that_a_step_would_make_worse_stays(rng: np.random.Generator) -> None:
     """A row in which nothing is observed, started at its posterior, which is the prior."""
-    start = Local(torch.zeros(1, 2).double(), torch.zeros(1, 2).double())
+    start = RowMoments(torch.zeros(1, 2).double(), torch.zeros(1, 2).double())
     found = Tiny(rng, n_inputs=2).inversion().posterior(start, as_targets(np.full((1, P), np.nan)))
     assert torch.equal(found.mean, start.mean)
     assert torch.equal(found.log_std, start.log_std)
@@ -190,7 +190,9 @@ def test_density_of_a_row_by_quadrature_over_its_input(rng: np.random.Generator)
     tiny, n_draws = Tiny(rng), 4000
     Y = rng.normal(size=(2, P))
     Y[1, 2] = np.nan
-    local = Local(torch.tensor([[0.2], [-0.1]]).double(), torch.tensor([[0.1], [-0.1]]).double())
+    local = RowMoments(
+        torch.tensor([[0.2], [-0.1]]).double(), torch.tensor([[0.1], [-0.1]]).double()
+    )
     ours = tiny.inversion().log_density(local, as_targets(Y), n_draws).exp()
     x = np.linspace(-8.0, 8.0, 801)
     prior = np.exp(-0.5 * x**2) / math.sqrt(2.0 * math.pi)
@@ -217,7 +219,7 @@ def test_masked_entry_is_a_dropped_one(rng: np.random.Generator) -> None:
     less.likelihood = likelihood
     Y = rng.normal(size=(N, P))
     masked = np.where([True, False, True], Y, np.nan)
-    start = Local(normal(rng, N, 1), torch.full((N, 1), -1.0).double())
+    start = RowMoments(normal(rng, N, 1), torch.full((N, 1), -1.0).double())
     found = tiny.inversion().posterior(start, as_targets(masked))
     expected = less.inversion().posterior(start, as_targets(Y[:, kept]))
     torch.testing.assert_close(found.mean, expected.mean, rtol=1e-6, atol=1e-8)

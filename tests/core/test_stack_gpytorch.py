@@ -24,7 +24,7 @@ from skgp.core.data import Batch, Targets
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.nodes.rules import Nodes, Sampled
-from skgp.core.nodes.sigma_points import Lined
+from skgp.core.nodes.sigma_points import LearnedNodes
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, loss
 from skgp.core.stacks.stack import GPStack
 
@@ -106,7 +106,7 @@ class Twin:
 
 
 class TwinDSPP(Twin, DSPP):
-    def __init__(self, stack: GPStack, rule: Lined) -> None:
+    def __init__(self, stack: GPStack, rule: LearnedNodes) -> None:
         n_sites = len(rule.logits)
         DSPP.__init__(self, n_sites)
         self.stack_up(DSPPLayer, stack, n_sites)
@@ -173,7 +173,7 @@ def test_moments_loss_and_gradients_equal_the_dspp_of_gpytorch(
     """Linear means below, a constant on top, S = 4 learned sites and weights (QR3)."""
     stack = random_stack(rng, widths, covariance=covariance, jitter=JITTER)
     likelihood = random_likelihood(rng, 1)
-    rule = Lined(widths[:-1], 4, 0)
+    rule = LearnedNodes(widths[:-1], 4, 0)
     with torch.no_grad():
         rule.logits.copy_(normal(rng, 4))
     x, y = normal(rng, 6, 3), normal(rng, 6, 1)

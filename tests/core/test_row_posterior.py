@@ -10,36 +10,36 @@ from oracles.models import normal, to_array
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from skgp.core.stacks.row_posterior import Amortized, Free, Local
+from skgp.core.stacks.row_posterior import Amortized, Free, RowMoments
 
 Array = npt.NDArray[np.float64]
 STANDARD = Normal(torch.zeros((), dtype=torch.float64), 1.0)
 
 
 @pytest.fixture
-def local(rng: np.random.Generator) -> Local:
-    return Local(normal(rng, 4, 3), 0.5 * normal(rng, 4, 3))
+def local(rng: np.random.Generator) -> RowMoments:
+    return RowMoments(normal(rng, 4, 3), 0.5 * normal(rng, 4, 3))
 
 
-def as_normal(local: Local) -> Normal:
+def as_normal(local: RowMoments) -> Normal:
     return Normal(local.mean, local.log_std.exp())
 
 
 # ------------------------------------------------------------------ moments of the rows
 
 
-def test_divergence_is_that_of_torch(local: Local) -> None:
+def test_divergence_is_that_of_torch(local: RowMoments) -> None:
     expected = kl_divergence(as_normal(local), STANDARD).sum(-1)
     np.testing.assert_allclose(to_array(local.kl()), to_array(expected), rtol=1e-13)
 
 
 def test_divergence_of_the_prior_from_itself_is_zero() -> None:
     zero = torch.zeros(2, 3, dtype=torch.float64)
-    np.testing.assert_array_equal(to_array(Local(zero, zero).kl()), 0.0)
+    np.testing.assert_array_equal(to_array(RowMoments(zero, zero).kl()), 0.0)
 
 
 def test_draws_are_the_moments_at_standard_normal_numbers(
-    rng: np.random.Generator, local: Local
+    rng: np.random.Generator, local: RowMoments
 ) -> None:
     epsilon = normal(rng, 2, 5, 4, 3)
     w = to_array(local.draw(epsilon))
@@ -50,7 +50,7 @@ def test_draws_are_the_moments_at_standard_normal_numbers(
 
 
 def test_log_ratio_is_the_difference_of_log_densities(
-    rng: np.random.Generator, local: Local
+    rng: np.random.Generator, local: RowMoments
 ) -> None:
     epsilon = normal(rng, 2, 5, 4, 3)
     w = local.draw(epsilon)
@@ -60,7 +60,7 @@ def test_log_ratio_is_the_difference_of_log_densities(
 
 
 def test_log_ratio_is_minus_the_divergence_on_average(
-    rng: np.random.Generator, local: Local
+    rng: np.random.Generator, local: RowMoments
 ) -> None:
     """Over 20,000 draws, within 4 standard errors."""
     epsilon = normal(rng, 20_000, 4, 3)
