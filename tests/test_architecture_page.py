@@ -101,6 +101,48 @@ def rooms(page: str, modules: set[str]) -> Iterator[str]:
         yield f"the table of rooms names {name} twice"
 
 
+def layer_modules() -> set[str]:
+    """Files of fitting and recipes, and the private ones of estimators."""
+    paths = [
+        path.relative_to(ROOT / "skgp")
+        for part in ("fitting", "recipes", "estimators")
+        for path in (ROOT / "skgp" / part).glob("*.py")
+    ]
+    hidden = "fitting", "recipes"
+    return {
+        path.as_posix()
+        for path in paths
+        if path.name != "__init__.py" and (path.parts[0] in hidden or path.name.startswith("_"))
+    }
+
+
+def layer(page: str, modules: set[str]) -> Iterator[str]:
+    """Each module of the layer has a place in its table; folders carry over within the column."""
+    named, folder = [], ""
+    for first, _ in rows_below(page, "| module | contents |"):
+        for code in code_in(first):
+            folder = code.rpartition("/")[0] or folder
+            named.append(f"{folder}/{code.rpartition('/')[2]}")
+    yield from differences(named, modules, "the table of the estimator layer")
+
+
+def packages() -> set[str]:
+    """Parts of skgp, as the layout names them."""
+    folder = ROOT / "skgp"
+    parts = [path for path in folder.iterdir() if (path / "__init__.py").exists()]
+    files = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+    return {f"skgp/{path.name}/" for path in parts} | {f"skgp/{name}" for name in files}
+
+
+def layout(page: str, parts: set[str]) -> Iterator[str]:
+    """Each part of skgp has a row in the layout."""
+    named = [
+        code for first, _ in rows_below(page, "| path | contents |") for code in code_in(first)
+    ]
+    of_package = [code for code in named if code.startswith("skgp/")]
+    yield from differences(of_package, parts, "the layout")
+
+
 def files(page: str, modules: set[str]) -> Iterator[str]:
     """Each module of core has a row that says what it holds."""
     rows = [row for row in rows_below(page, "| file | contents |") if code_in(row[0])]
@@ -134,6 +176,8 @@ CHECKS: list[tuple[Callable[[str, Any], Iterator[str]], Path, Callable[[], Any]]
     (estimators, PAGE, public_estimators),
     (levels, PAGE, lambda: assigned(ROOT / "tests" / "levels.py", "LEVELS")),
     (rooms, PAGE, core_modules),
+    (layer, PAGE, layer_modules),
+    (layout, PAGE, packages),
     (files, README, core_modules),
     (decisions, DECISIONS / "index.md", decision_pages),
 ]
@@ -141,6 +185,8 @@ CHECKS: list[tuple[Callable[[str, Any], Iterator[str]], Path, Callable[[], Any]]
 ESTIMATORS = "| estimator | structure | nodes | objective |\n|---|---|---|---|\n"
 LEVELS = "| level | modules |\n|---|---|\n"
 ROOMS = "| room | holds | modules |\n|---|---|---|\n"
+LAYER = "| module | contents |\n|---|---|\n"
+LAYOUT = "| path | contents |\n|---|---|\n"
 FILES = "| file | contents |\n|---|---|\n"
 TWO_LEVELS = (("skgp.exceptions", "skgp.core.linalg"), ("skgp.estimators._",))
 TOCTREE = "```{toctree}\n01-a\n```\n"
@@ -158,6 +204,12 @@ SOUND: list[tuple[Callable[[str, Any], Iterator[str]], str, Any]] = [
         TWO_LEVELS,
     ),
     (rooms, ROOMS + "| `core` | x | `data` |\n| `core.a` | x | `b` |\n", {"data", "a/b"}),
+    (
+        layer,
+        LAYER + "| `f/a.py`, `b.py` | x |\n| `e/_c.py` | y |\n",
+        {"f/a.py", "f/b.py", "e/_c.py"},
+    ),
+    (layout, LAYOUT + "| `skgp/a/` | x |\n| `doc/`, `b/` | y |\n", {"skgp/a/"}),
     (files, FILES + "| **x** | |\n| `linalg.py` | \\|A\\| |\n", {"linalg"}),
     (decisions, "1. [A `x`](01-a.md)\n\n" + TOCTREE, {"01-a": "# A `x`\n"}),
 ]
@@ -190,6 +242,10 @@ BROKEN: list[tuple[Callable[[str, Any], Iterator[str]], str, Any, str]] = [
     (rooms, ROOMS + "| `core.a` | x | `b` |\n", {"a/b", "a/c"}, "lacks a/c"),
     (rooms, ROOMS + "| `core.a` | x | `b`, `old` |\n", {"a/b"}, "names a/old"),
     (rooms, ROOMS + "| `core.a` | x | `b` |\n| `core.a` | y | `b` |\n", {"a/b"}, "twice"),
+    (layer, LAYER + "| `f/a.py` | x |\n", {"f/a.py", "f/b.py"}, "lacks f/b.py"),
+    (layer, LAYER + "| `f/a.py`, `b.py` | x |\n", {"f/a.py"}, "names f/b.py"),
+    (layout, LAYOUT + "| `skgp/a/` | x |\n", {"skgp/a/", "skgp/b/"}, "lacks skgp/b/"),
+    (layout, LAYOUT + "| `skgp/a/` | x |\n| `skgp/c.py` | x |\n", {"skgp/a/"}, "names skgp/c.py"),
     (files, FILES + "| `linalg.py` | factors |\n", {"linalg", "rows"}, "lacks rows.py"),
     (files, FILES + "| `linalg.py` | x |\n| `old.py` | y |\n", {"linalg"}, "names old.py"),
     (files, FILES + "| `linalg.py` | |\n", {"linalg"}, "says nothing"),
