@@ -122,7 +122,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         for warning in report:
             warnings.warn(warning, stacklevel=4)
         if self._is_clone and any(isinstance(w, InterruptedFitWarning) for w in report):
-            # Who made the copy, such as a search over parameters, would take it for complete.
+            # Whatever made the copy, such as a search over parameters, would take it for complete.
             raise KeyboardInterrupt
 
     def _split_off(

@@ -16,7 +16,7 @@ from skgp.fitting.table import Array
 
 
 def _takes_streams(estimator: Any) -> bool:
-    """Whether training is by minibatches."""
+    """Whether it is trained by minibatches."""
     return hasattr(estimator, "batch_size")
 
 

@@ -11,8 +11,8 @@ import torch
 from skgp.core.numerics import memory
 
 _GIB: Final = 2.0**30
-# What a fit holds at least for each unit of a parameter, in bytes, be the table and the other
-# parameters as small as they may: some ten numbers, or a layer of modules.
+# Bytes that a fit holds for each unit of a parameter, however small the table and the other
+# parameters are: about ten numbers, or a layer of modules.
 _LEAST_BYTES: Final = {
     "latent_dim": 100,
     "n_components": 100,

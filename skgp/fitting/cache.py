@@ -22,11 +22,11 @@ class Cached(Generic[ResultT]):
     Parameters
     ----------
     function : callable
-        A pure function that its module and name tell; joblib has to be able to hash its arguments.
+        A pure function at the top of a module; joblib has to be able to hash its arguments.
     memory : None, str or object with a method `cache`
         As estimators take it.
     returns : type
-        Of the results. What else is found in the cache is not believed.
+        Of the results. Anything else in the cache is ignored.
     quiet : bool, default=False
         Whether to do without the warning of a cache that cannot be used.
     """

@@ -101,7 +101,7 @@ def first_models(
     Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
     weights = torch.from_numpy(weight)
     parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
-    # Scales have told, if the cache cannot be used.
+    # If the cache cannot be used, the scales have already warned.
     kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
     centres = Centres(kmeans, make_seed(seeds[0], "centres"))
     models = [
@@ -242,7 +242,7 @@ def fit_chunk(
     n_total : float or None
         Rows of the whole stream; those seen so far if None.
     n_inducing : int
-        Inducing inputs, which take as many rows to start from.
+        Number of inducing inputs; a model starts from at least as many rows.
     """
     if stream is None:
         opening: Opening | None = Opening.of(rows)

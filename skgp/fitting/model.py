@@ -19,7 +19,7 @@ from skgp.fitting.table import Scale, Table
 Predictor = Callable[[Tensor], Predictive]
 
 # Log density of an output in validation scores, in its standardised units: that of a normal
-# distribution six standard deviations from its mean. Else a single wrong target would decide.
+# distribution six standard deviations from its mean. Otherwise one wrong target would decide.
 _LEAST_LOG_DENSITY = -20.0
 
 
@@ -149,7 +149,7 @@ class Model(nn.Module):
     def mean_log_density(self, table: Table, chunk: int) -> float:
         """Mean predictive log density of the rows of a table, in the user's units.
 
-        That of a row counts as -20 nats for each of its outputs, in standardised units, or more.
+        Each row counts as at least -20 nats per output, in standardised units.
         """
         latents, log_weights = self.source.latents(self.nodes), self.log_weights
         total = 0.0

@@ -17,7 +17,7 @@ _NAMED = 5  # rows in a message
 
 
 class Outliers(NamedTuple):
-    """Rows of which an input or a target is far from the mean of the rows at the start.
+    """Rows with an input or a target that is far from the mean of the first rows.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Outliers(NamedTuple):
     description : str
         Which they are and how far, for a person.
     are_most : bool
-        Whether they are more than half of the rows, and so no outliers but other data.
+        Whether they are more than half of the rows: then they are other data, not outliers.
     """
 
     rows: Array

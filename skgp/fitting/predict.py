@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 Part = TypeVar("Part")
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
-_CHUNK_CELLS: Final = 2**14  # rows times components: a cell of a deep model takes up to some 5 kB
+_CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
 
 
 @dataclass(frozen=True)

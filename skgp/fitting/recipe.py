@@ -129,7 +129,7 @@ def as_trained(model: Model, table: Table) -> Model:
 
 
 def with_any_rows(model: Model, table: Table) -> None:
-    """A fitted model goes on with these rows, as with any."""
+    """Nothing to prepare: a fitted model goes on with any rows."""
 
 
 class Loss(Protocol):

@@ -97,7 +97,7 @@ class Setup:
         return make_generator(self.seed, *key)
 
     def few(self) -> tuple[Tensor, Tensor]:
-        """Numbers of some rows that stand for all, and their weights; rows without targets not."""
+        """Numbers and weights of some rows that stand for all rows with targets."""
         weight = self.observed_weight.numpy()
         index, weight = subsample(
             weight, self.groups, self.keys, _HYPER_ROWS, self.seed_for("few rows")

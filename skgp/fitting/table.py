@@ -52,17 +52,17 @@ class Scale:
             values = np.ldexp(np.asarray(values, dtype=float), -exponent)
         if sample_weight is not None:  # the scaler takes them in the precision of the values
             sample_weight = sample_weight / sample_weight.max()
-        # A variance that rounding has made negative is that of a constant column; what the units of
-        # constant columns would overflow to is not used.
+        # Rounding makes variances of constant columns negative, or lets their units overflow: the
+        # warnings are pointless, because nothing uses these numbers.
         with np.errstate(invalid="ignore", over="ignore"):
             scaler = StandardScaler().fit(
                 values if seen.all() else values[:, seen], sample_weight=sample_weight
             )
             mean, unit, varies = np.zeros(n_columns), np.zeros(n_columns), high > low
             mean[seen], unit[seen] = scaler.mean_, scaler.scale_
-            # Where the scaler replaced the standard deviation, the column is constant: its own size
-            # is then the unit, so that results stay in proportion whatever the user's units are.
-            # The mean of equal numbers can be off by an ulp: the offset is then the maximum.
+            # Where the scaler replaced the standard deviation, the column is constant. Its unit is
+            # its own size, so that results stay in proportion whatever the user's units are. Its
+            # offset is the maximum, because the mean of equal numbers can be off by an ulp.
             varies[seen] &= scaler.scale_ == np.sqrt(scaler.var_)
             offset, unit = np.ldexp(mean, exponent), np.ldexp(unit, exponent)
         self.offset = np.where(varies, offset, np.where(seen, high, 0.0))
@@ -146,7 +146,7 @@ class Table:
         missing = np.isnan(Y)
         self._has_missing = bool(missing.any())
         self._mean_weight = self.n_data / len(X)
-        # What a log density in scaled units exceeds that in the user's by, on average over rows.
+        # Mean over rows of the log density in scaled units minus that in the user's.
         log_units = (~missing) @ np.log(y_scale.unit)
         self.mean_log_unit = float(np.average(log_units, weights=sample_weight))
 

@@ -67,8 +67,8 @@ class ChainLayers(Layers):
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
         factors, fixed = self.stack.factors(), nodes(1)
-        # Each position makes another stack of functions, and above the first layer other inputs of
-        # each kernel, so they run one after another. The factors of Kuu are the same for all.
+        # Each position gives other functions and, above the first layer, other inputs of each
+        # kernel, so they run one after another. The factors of Kuu are the same for all.
         stacks = [self._factors_at(factors, position) for position in self.chain.positions]
 
         def of_rows(x: Tensor) -> Latent:

@@ -38,7 +38,7 @@ _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularise
 
 @dataclass(frozen=True)
 class Collapsed:
-    """What is known of one kind of layer whose inducing variables are integrated out.
+    """How a layer whose inducing variables are integrated out is trained and conditioned.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class ExactLayers(Layers):
 
     def __init__(self, stack: GPStack) -> None:
         super().__init__(stack)
-        self.n_affordable = 0  # rows for which there was enough memory before this fit took any
+        self.n_affordable = 0  # rows that were found to fit in memory before this fit took any
 
     @property
     def gp(self) -> ExactGP:

@@ -55,7 +55,7 @@ class Layers:
         return [FEEDFORWARD] + between + [FEEDFORWARD] * min(n_above, 1)
 
     def misfit(self, number: int, n_columns: int) -> str | None:
-        """What a kernel is told that does not fit the layer of this number."""
+        """Message for a kernel that does not fit the layer of this number."""
         if number == 1:
             return None
         below = "" if n_columns > self.width else ", or let width be the number of inputs"

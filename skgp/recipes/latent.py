@@ -74,12 +74,12 @@ class LatentLayers:
 
     @property
     def stretch(self) -> float:
-        """Of the nodes of covariates: their weights are worth 2/3 of the nodes, or more."""
+        """Stretch of the covariates' nodes, at which 2/3 of them or more are effective."""
         # s^2 / sqrt(2 s^2 - 1) is the mean squared weight of one covariate: 1.51 at s = 2.
         return float(_STRETCH ** (1.0 / (self.latent_dim * self.parts.count("LV"))))
 
     def misfit(self, number: int, n_columns: int) -> str | None:
-        """What a kernel is told that does not fit the layer of this number."""
+        """Message for a kernel that does not fit the layer of this number."""
         if "LV" not in self.parts:
             return None
         return (
@@ -152,7 +152,7 @@ def _hidden_gp(
     x: Tensor,
     h: Tensor,
 ) -> ProjectedGP:
-    """A layer of GPs that starts at the identity of h (n, F), of which the first are x."""
+    """A layer of GPs that starts at the identity of h (n, F), whose first columns are x."""
     kernel_like, number = seen
     kernel = kernel_of(spec, setup, h, 1, kernel_like, number)
     Z = layers.inducing_inputs(spec, setup, h, number)

@@ -46,7 +46,7 @@ class Network:
         return check_sizes("hidden_layer_sizes", [sizes] if isinstance(sizes, Integral) else sizes)
 
     def likelihood(self, setup: Setup, noise: float) -> Gaussian:
-        """Noise that starts at a share of the variance of y."""
+        """The likelihood, whose noise starts at this share of the variance of y."""
         return Gaussian(setup.Y.shape[1], noise, self.noise_floor)
 
 
@@ -82,7 +82,7 @@ class Passes(Source):
 
 
 def build_dropout(network: Network, dropout: Dropout, setup: Setup) -> Model:
-    """A network of which nothing is explained at first."""
+    """A network, with a noise that explains the whole variance of y at first."""
     n_inputs, n_outputs = setup.x.shape[1], setup.Y.shape[1]
     seed = setup.seed_for("network")
     parts = network.sizes, n_outputs, dropout.dropout, dropout.n_samples, seed
@@ -133,8 +133,8 @@ class Decoder(Source):
         return lambda x: certain(self.network(x, fixed))
 
 
-# Less than a new decoder leaves unexplained, so that at first the targets count more than the
-# divergence. From 1.0 on, half of the fits to two branches ended without a use for z.
+# Far less than a new decoder leaves unexplained. So the targets count more than the divergence at
+# first, and the decoder finds a use for z (doc/decisions/79).
 _INITIAL_NOISE = 0.03
 
 

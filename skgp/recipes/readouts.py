@@ -26,8 +26,8 @@ from skgp.recipes.outputs import number_of_latents, principal_mixing
 from skgp.recipes.stack import INITIAL_NOISE, Below, Outputs, StackSpec, kernel_of, no_hidden
 
 _MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
-# Of the variance of an output, where noise starts, or above: a mixing matrix that varies with the
-# inputs explains nothing with certainty, and without noise it would turn the latent functions off.
+# Least noise at the start, as a share of the variance of an output. A mixing matrix that varies
+# with the inputs is uncertain at first; without noise a fit would switch the latent functions off.
 _LEAST_NOISE: Final = 0.01
 _MIXING_SIZES: Final = (50, 50)  # of the network M(x); neural likelihoods paper, section 7.2
 _BIAS_VAR: Final = 1e-5  # where the variances of q(b) start

@@ -136,7 +136,7 @@ class StackSpec:
     ard : bool
         Whether the name of a kernel stands for one lengthscale for each input.
     misfit : callable (number of a layer from below, its columns) -> str or None
-        What a kernel is told that does not fit a layer; None where its own message suffices.
+        Message for a kernel that does not fit a layer; None where the kernel's own suffices.
     """
 
     kernels: tuple[KernelLike, ...]

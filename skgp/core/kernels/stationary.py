@@ -35,7 +35,7 @@ class Profile(NamedTuple):
 def _decay(negative: Tensor) -> Tensor:
     """exp, in place, with zero for the lowest numbers."""
     # A step multiplies three correlations with each other and with a slope. In float32 the product
-    # is denormal from exp(-25) on, and arithmetic with denormal numbers is thirty times as slow.
+    # is denormal from exp(-25) on, and arithmetic with denormal numbers is slow.
     zero = math.log(torch.finfo(negative.dtype).tiny) / 3.5
     return torch.threshold_(negative, zero, -math.inf).exp_()
 

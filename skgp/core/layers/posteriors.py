@@ -105,8 +105,8 @@ class DeltaPosterior(Posterior):
 class NaturalPosterior(Posterior):
     """N(P^-1 theta, P^-1) by its natural parameters theta and P.
 
-    The gradients that reach `theta` and `precision` are those in the expectation parameters
-    eta = (m, S + m m^T), written so that a plain gradient step of length rho on the objective is a
+    The gradients that reach `theta` and `precision` are those with respect to the expectation
+    parameters eta = (m, S + m m^T). So a plain gradient step of length rho on the objective is a
     natural-gradient step: theta_1 += rho dL/d eta_1 and -P/2 += rho dL/d eta_2. For an objective
     that is quadratic in u the precision stays positive definite for every rho <= 1.
     """
@@ -171,7 +171,7 @@ def _solve(L: Tensor, information: Tensor) -> Tensor:
 
 
 def make_posterior(covariance: Covariance, mu: Tensor, variance: float) -> Posterior:
-    """Posterior with mean `mu` (W, M) and, unless it is a point, the initial variance given."""
+    """Posterior with mean `mu` (W, M) and, unless it is a point, this initial variance."""
     if covariance == "full":
         return FullPosterior(mu, variance)
     if covariance == "diagonal":

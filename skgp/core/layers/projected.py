@@ -43,8 +43,8 @@ class ProjectedGP(nn.Module):
 
         f_k = A_k^T v + e_k with one v ~ q(v) for each row and draw, and e ~ N(0, Kff - A^T A) over
         the K inputs: the moments of the conditional GP, at the cost of a K x K Cholesky factor.
-        In a large batch a few rows share a v. Terms of rows are summed, so this changes no
-        expectation, and it adds little to the noise that comes from the choice of the batch.
+        In a large batch a few rows share a v. The terms of the rows are summed, so no expectation
+        changes, and the choice of the batch adds far more noise.
         """
         n_samples, n_inputs, n_rows, _ = h.shape
         n_sharing = math.ceil(n_rows / _FUNCTIONS)

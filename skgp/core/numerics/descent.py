@@ -13,7 +13,7 @@ def minimise(
     learning_rate: float,
     schedule: Callable[[float], float],
 ) -> None:
-    """Change some parameters by steps of Adam.
+    """Minimise a loss by steps of Adam, which change the parameters in place.
 
     Parameters
     ----------

@@ -120,9 +120,9 @@ def _shrunk(K: Tensor, rung: Tensor) -> Tensor:
 
 
 def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
-    """Inverse Cholesky factor Luu^-1, by which every column of Kuf is whitened: A = Luu^-1 Kuf.
+    """Inverse Cholesky factor Luu^-1, which whitens every column of Kuf: A = Luu^-1 Kuf.
 
-    A product with the inverse factor is faster than a solve though it has twice the operations.
+    A product with the inverse factor has twice the operations of a solve, and is faster.
 
     Parameters
     ----------

@@ -34,9 +34,9 @@ def memory_needed(n_rows: int, n_gps: int, itemsize: int, iterative: bool) -> in
 def available_memory(device: torch.device, root: Path = Path("/")) -> int | None:
     """Bytes that can still be allocated on a device, None where that is unknown.
 
-    On a CPU they are what Linux calls available, or what the control groups of the process (those
-    of its container) leave it, if that is less. On other systems all memory counts as available.
-    So does a file cache on Linux, because it gives way when memory is asked for.
+    On a CPU this is the memory that Linux calls available, or less if the control groups of the
+    process, such as those of a container, leave it less. A file cache counts as available, because
+    it gives way when memory is asked for. On other systems all memory counts as available.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def available_memory(device: torch.device, root: Path = Path("/")) -> int | None
 
 
 def _left_by_groups(root: Path) -> Iterator[int]:
-    """What each limit on a control group of the process, or on one above it, leaves of memory."""
+    """Bytes that each limit leaves, on the process's control group and on those above it."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not controllers:  # version 2

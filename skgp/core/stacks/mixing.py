@@ -49,7 +49,7 @@ class Mixing(nn.Module, ABC):
     def divergence(self) -> Tensor | float:
         """Divergence of the posterior of M from its prior, in nats; that of GPs is the layer's.
 
-        Minus the log density of the prior, up to a constant, for weights that are points.
+        For weights that are points it is minus the log density of the prior, up to a constant.
         """
         return 0.0
 

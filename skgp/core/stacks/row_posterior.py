@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 _HIDDEN = (10, 10)  # units of the network (importance-weighted paper, supplement)
-# Deviations start small, so that covariates are used before they are blurred. The paper starts at
-# -5, from which Adam needs hundreds of steps to return.
+# Deviations start small, so that the model uses the covariates before it blurs them. The paper
+# starts at -5, and Adam needs hundreds of steps to return from there.
 _START_LOG_STD = -2.0
 
 

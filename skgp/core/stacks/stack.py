@@ -44,7 +44,7 @@ class _Unchanged(nn.Identity):
 
 
 class Stack(nn.Module, ABC):
-    """Abstract base: GP layers, the last of which carries the latent functions of the likelihood.
+    """Abstract base: GP layers. The likelihood sees the functions of the last one.
 
     Parameters
     ----------

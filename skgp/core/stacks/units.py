@@ -55,7 +55,7 @@ class Units(nn.Module, ABC):
     def divergence(self) -> Tensor | float:
         """Divergence of the units' own posterior from its prior, in nats.
 
-        Minus the log density of the prior, up to a constant, for weights that are points.
+        For weights that are points it is minus the log density of the prior, up to a constant.
         """
         return 0.0  # most units have none
 

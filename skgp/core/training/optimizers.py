@@ -85,8 +85,8 @@ class Adam(Optimizer):
     def _sweep(self) -> None:
         """Set negligible moments to zero before they become denormal.
 
-        The moments of a parameter without gradients decay. Denormal numbers never reach zero, and
-        with them a step takes more than ten times as long.
+        The moments of a parameter without gradients decay to denormal numbers, which never reach
+        zero and slow every step down.
         """
         for state in self._adam.state.values():
             for moment in (state["exp_avg"], state["exp_avg_sq"]):

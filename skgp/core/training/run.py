@@ -351,7 +351,7 @@ def _choose(runs: Sequence[Run[ModuleT]], n_epochs: int) -> Run[ModuleT]:
 
 
 def _copied(value: Any) -> Any:
-    """A deep copy; that of the standard library took a tenth of the time of a fit of 60 rows."""
+    """A deep copy. That of the standard library takes a visible share of a short fit."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
