@@ -11,7 +11,7 @@ from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
-from skgp.recipes.collapsed import EXACT, build_exact, collapsed_recipe, release
+from skgp.recipes.collapsed import build_exact, collapsed_recipe, release
 
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS, jitter=Deviation(default="1e-13"))
@@ -102,4 +102,4 @@ class ExactGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         build = partial(build_exact, self.max_cholesky_size, self.jitter)
-        return replace(collapsed_recipe(self, EXACT, build), goes_on=release)
+        return replace(collapsed_recipe(self, build), goes_on=release)

@@ -9,7 +9,7 @@ from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
-from skgp.recipes.collapsed import FITC, build_fitc, collapsed_recipe
+from skgp.recipes.collapsed import build_fitc, collapsed_recipe
 
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS)
@@ -83,4 +83,4 @@ class FITCRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return collapsed_recipe(self, FITC, partial(build_fitc, self.n_inducing, self.jitter))
+        return collapsed_recipe(self, partial(build_fitc, self.n_inducing, self.jitter))

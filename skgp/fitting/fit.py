@@ -196,14 +196,11 @@ class Chunk(NamedTuple):
         With the model in training.
     table : Table
         Of the chunk's rows.
-    y : array
-        Their targets.
     loss : float
     """
 
     stream: Stream
     table: Table
-    y: Array
     loss: float
 
 
@@ -278,7 +275,7 @@ def fit_chunk(
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
     after = Stream(model, seen, run.optimizer.state_dict(), opening)
-    return Chunk(after, table, rows.y, run.history.loss_curve[-1])
+    return Chunk(after, table, run.history.loss_curve[-1])
 
 
 def draw_seed(rng: np.random.RandomState) -> int:

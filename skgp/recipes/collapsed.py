@@ -1,6 +1,7 @@
 """Models trained on the marginal likelihood of all rows by L-BFGS: FITC and the exact GP."""
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -36,34 +37,35 @@ _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exac
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
-@dataclass(frozen=True)
-class Collapsed:
-    """How a layer whose inducing variables are integrated out is trained and conditioned.
+class CollapsedLayers(Layers, ABC):
+    """Abstract base: one layer whose inducing variables are integrated out.
 
-    Attributes
+    Parameters
     ----------
-    log_marginal : callable (Model, ObservedRows) -> Tensor (P,)
-        In nats.
-    condition : callable (Model, ObservedRows) -> None
-        Computes what predictions need of the training rows.
+    stack : GPStack
     """
 
-    log_marginal: Callable[[Model, ObservedRows], Tensor]
-    condition: Callable[[Model, ObservedRows], None]
+    stack: GPStack
+
+    @abstractmethod
+    def log_marginal(self, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+        """Log marginal likelihood of the rows for each output, (P,), in nats."""
+
+    @abstractmethod
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        """Compute what predictions need of the training rows."""
 
 
-def collapsed_recipe(
-    p: Any, kind: Collapsed, build: Callable[["Start", Features, Setup], Model]
-) -> Recipe:
+def collapsed_recipe(p: Any, build: Callable[["Start", Features, Setup], Model]) -> Recipe:
     """The recipe of a marginal likelihood of all rows."""
     features = pick(Features, p)
     return Recipe(
         build=partial(build, pick(Start, p), features),
-        loss=partial(collapsed_loss, kind, features.weight_decay),
+        loss=partial(collapsed_loss, features.weight_decay),
         optimizer=lbfgs,
         plan=partial(collapsed_plan, p.max_iter, pick(Stopping, p)),
         dtype=always_float64,
-        conditioned=partial(conditioned, kind),
+        conditioned=conditioned,
         no_stream="partial_fit needs minibatches",
     )
 
@@ -93,20 +95,23 @@ class Start:
 
 
 def collapsed_loss(
-    kind: Collapsed, weight_decay: float, model: Model, batch: Batch, step: int, n_data: float
+    weight_decay: float, model: Model, batch: Batch, step: int, n_data: float
 ) -> Tensor:
     """Training loss of all rows, nats per row, with the penalty of a deep kernel's weights."""
-    log_density = kind.log_marginal(model, _observed(model, batch, n_data)).sum()
+    layers = cast(CollapsedLayers, model.source)
+    rows = _observed(model, batch, n_data)
+    log_density = layers.log_marginal(rows, model.likelihood.noise_var).sum()
     log_density = log_density + model.stack.log_prior()
     return weight_decay * half_squared_norm(model.stack.features) - log_density / n_data
 
 
 @torch.no_grad()
-def conditioned(kind: Collapsed, model: Model, table: Table) -> Model:
+def conditioned(model: Model, table: Table) -> Model:
     """A copy of the model that knows the training rows."""
     model = copy.deepcopy(model)
     batch = table.batch(torch.arange(len(table)))
-    kind.condition(model, _observed(model, batch, table.n_data))
+    rows = _observed(model, batch, table.n_data)
+    cast(CollapsedLayers, model.source).condition(rows, model.likelihood.noise_var)
     return model
 
 
@@ -140,40 +145,32 @@ def _observed(model: Model, batch: Batch, n_data: float) -> ObservedRows:
 # ------------------------------------------------------------------ FITC
 
 
+class FITCLayers(CollapsedLayers):
+    """One sparse layer, whose q(u) is the exact posterior under FITC."""
+
+    def log_marginal(self, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+        return fitc_log_marginal(cast(SparseGP, self.stack.top), rows, noise_var)
+
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        layer = cast(SparseGP, self.stack.top)
+        layer.start(*fitc_posterior(layer, rows, noise_var))
+
+
 def build_fitc(
     n_inducing: int, jitter: float, start: Start, features: Features, setup: Setup
 ) -> Model:
-    """One sparse layer, whose q(u) is the exact posterior under FITC."""
+    """A model of one sparse layer."""
     network, layer, likelihood = start(features, n_inducing, jitter, setup)
     check_recomputation(layer.kernel, layer.Z)
-    layer.posterior.requires_grad_(False)  # it has a closed form, see `_condition_fitc`
-    return Model(Layers(GPStack([layer], network)), likelihood)
-
-
-def _fitc_log_marginal(model: Model, rows: ObservedRows) -> Tensor:
-    return fitc_log_marginal(cast(SparseGP, model.stack.top), rows, model.likelihood.noise_var)
-
-
-def _condition_fitc(model: Model, rows: ObservedRows) -> None:
-    layer = cast(SparseGP, model.stack.top)
-    layer.start(*fitc_posterior(layer, rows, model.likelihood.noise_var))
-
-
-FITC: Final = Collapsed(_fitc_log_marginal, _condition_fitc)
+    layer.posterior.requires_grad_(False)  # it has a closed form
+    return Model(FITCLayers(GPStack([layer], network)), likelihood)
 
 
 # ------------------------------------------------------------------ the exact GP
 
 
-class ExactLayers(Layers):
-    """One exact layer.
-
-    Parameters
-    ----------
-    stack : GPStack
-    """
-
-    stack: GPStack
+class ExactLayers(CollapsedLayers):
+    """One exact layer."""
 
     def __init__(self, stack: GPStack) -> None:
         super().__init__(stack)
@@ -188,6 +185,16 @@ class ExactLayers(Layers):
         """Put the layer over other rows."""
         self.stack.gp_layers[-1] = self.gp.over(x)
         return self.gp
+
+    def log_marginal(self, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+        x, n = rows.x, len(rows.x)
+        if n > self.n_affordable:
+            check_memory(n, len(rows.y), x.element_size(), self.gp.solver.takes(n), x.device)
+            self.n_affordable = n
+        return exact_log_marginal(self.gp, rows, noise_var)
+
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        self.with_rows(rows.x).condition(rows, noise_var)
 
 
 def build_exact(
@@ -205,20 +212,3 @@ def release(model: Model, table: Table) -> None:
     layers = cast(ExactLayers, model.source)
     layers.n_affordable = 0
     layers.with_rows(layers.gp.x[:0])
-
-
-def _exact_log_marginal(model: Model, rows: ObservedRows) -> Tensor:
-    layers = cast(ExactLayers, model.source)
-    gp, x, y = layers.gp, rows.x, rows.y
-    if len(x) > layers.n_affordable:
-        check_memory(len(x), len(y), x.element_size(), gp.solver.takes(len(x)), x.device)
-        layers.n_affordable = len(x)
-    return exact_log_marginal(gp, rows, model.likelihood.noise_var)
-
-
-def _condition_exact(model: Model, rows: ObservedRows) -> None:
-    layers = cast(ExactLayers, model.source)
-    layers.with_rows(rows.x).condition(rows, model.likelihood.noise_var)
-
-
-EXACT: Final = Collapsed(_exact_log_marginal, _condition_exact)

@@ -62,7 +62,7 @@ class Case:
     @property
     def has_covariates(self) -> bool:
         """Whether there are latent covariates between the inputs and the last layer."""
-        return "architecture" in self.params
+        return issubclass(self.cls, IWDGPRegressor)
 
     @property
     def is_deep(self) -> bool:
@@ -72,7 +72,7 @@ class Case:
     @property
     def has_readout(self) -> bool:
         """Whether a mixing matrix, and perhaps hidden units, stand between layers and noise."""
-        return bool(self.known({"kl_annealing": 0}))
+        return self.cls in {case.cls for case in (*READOUT_REGRESSORS, *EMBEDDINGS)}
 
     @property
     def mixes_by_inputs(self) -> bool:
@@ -82,7 +82,7 @@ class Case:
     @property
     def has_units(self) -> bool:
         """Whether activations of the latent functions, whose mean is not zero, make the outputs."""
-        return bool(self.known({"activation": ""}))
+        return issubclass(self.cls, NEURAL)
 
     @property
     def sees_other_columns(self) -> bool:
@@ -198,6 +198,13 @@ LATENT_REGRESSORS = (
     ),
 )
 MIXED_BY_NETWORKS = (SBGPRNRegressor, NeuralSBGPRNRegressor)
+NEURAL = (
+    NeuralMOGPRegressor,
+    NeuralSBGPRNRegressor,
+    NeuralDGPRegressor,
+    NeuralMOGPEmbedding,
+    NeuralSBGPRNEmbedding,
+)
 _READOUT = {"n_samples": 8, "n_prediction_samples": 16}
 # A mixing matrix, and perhaps hidden units, between the layers and the noise.
 READOUT_REGRESSORS = (
