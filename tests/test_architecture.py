@@ -406,6 +406,12 @@ def test_skgp_keeps_the_rule(rule: Callable[[Project], Iterator[str]]) -> None:
     assert list(rule(project)) == []
 
 
+def test_the_tables_name_modules_that_exist() -> None:
+    units = {unit for level in LEVELS for unit in level} - {"skgp.estimators."}
+    owners = {module for modules in OWNERS.values() for module in modules}
+    assert units | owners | SIDE.keys() | set(FACADES) <= Project(ROOT).modules.keys()
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_rule_accepts_a_sound_project(
     rule: Callable[[Project], Iterator[str]], tmp_path: Path

@@ -15,8 +15,7 @@ _RARE = 20  # rows expected of a group that a random choice could miss
 def row_keys(*tables: npt.NDArray[np.floating]) -> Keys:
     """Numbers that look random and depend only on the values of a row of the tables (n, ...).
 
-    Rows in the order of their keys are in a random order, which is the same whatever order the
-    table has.
+    Sorted by their keys, rows are in a random order that does not depend on the order of the table.
     """
     widths = [table.shape[1] for table in tables]
     factors = np.random.SeedSequence(0).generate_state(sum(widths), np.uint64) | np.uint64(1)
@@ -42,9 +41,10 @@ def subsample(
 ) -> tuple[IntArray, Array]:
     """Rows drawn in proportion to their weights, without replacement, and their new weights.
 
-    Row i is drawn with the probability pi_i = min(1, w_i / t), where the threshold t makes their
-    sum the size, and then has the weight w_i / pi_i = max(w_i, t). So a sum over the rows drawn
-    estimates that over all rows without bias, and rows of a large weight are always among them.
+    Row i is drawn with the probability pi_i = min(1, w_i / t), where the threshold t makes the sum
+    of these equal to the size, and then has the weight w_i / pi_i = max(w_i, t). So a sum over the
+    drawn rows is an unbiased estimate of that over all rows, and rows of a large weight are always
+    among them.
     The draw is systematic sampling in a random order (Madow 1949). The rows' keys give the order:
     it does not depend on the order of the table.
 

@@ -19,8 +19,8 @@ from skgp.core.objectives.objective import ELBO
 class DropoutNetwork(nn.Module):
     """Dense ReLU layers, each followed by dropout, and a linear layer that starts at zero.
 
-    Everything random comes from `seed`: the weights, the masks of the predictions, which never
-    change, and those of a training step, which depend on its number too.
+    Weights and masks come from `seed`. The masks of the predictions never change; those of a
+    training step depend on its number too.
 
     Parameters
     ----------

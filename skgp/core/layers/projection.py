@@ -1,6 +1,6 @@
 """Whitened kernel blocks A = L_inv Kuf, reduced column by column to what moments are made of.
 
-Backward passes are written by hand: they keep next to nothing of size M x N.
+Backward passes are written by hand. They keep almost nothing of size M x N.
 """
 
 from typing import Any

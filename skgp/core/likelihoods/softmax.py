@@ -34,9 +34,9 @@ class Softmax(ClassLikelihood):
     """
 
     fixed: Tensor
-    step: int | None = None  # of training, for which the likelihood is
+    step: int | None = None  # of training, whose draws are used; None for predictions
 
-    # At 1 a label of ten classes would start with a probability of 0.45, and train for long.
+    # At 1 the label of one of many classes would start far from certain, and train for long.
     start_scale = 4.0
 
     def __init__(self, n_classes: int, n_samples: int, n_fixed: int, seed: int) -> None:

@@ -13,7 +13,7 @@ class ObservedRows(NamedTuple):
     ----------
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-        Targets of each GP; anything where missing.
+        Targets of each GP; any number where missing.
     weight : Tensor of shape (n,)
     mask : Tensor of shape (W, n) or None
         One where a target is observed, zero where it is missing; None if nothing is missing.

@@ -57,16 +57,16 @@ class Chain(nn.Module):
 
     @property
     def n_filled(self) -> int:
-        """How many of the positions kept are not the starting point."""
+        """Number of kept positions that are not the starting point."""
         return min(int(self.step) // self.thinning, len(self.kept))
 
     @property
     def positions(self) -> Tensor:
-        """The positions kept (n_filled, K); before the first, the starting point alone."""
+        """The kept positions (n_filled, K); before the first one, the starting point alone."""
         return self.kept[: max(1, self.n_filled)]
 
     def generator(self) -> torch.Generator:
-        """The source of the draws of the step that is due."""
+        """The source of the draws of the next step."""
         return make_generator(self.seed, "step", int(self.step))
 
     def adapt(self, gradient: Tensor) -> None:
@@ -83,7 +83,7 @@ class Chain(nn.Module):
         self.gradient.copy_(gradient)
 
     def keep(self, position: Tensor) -> None:
-        """Count a step that ended at a position (K,), and keep it if it is one of the thinned."""
+        """Count a step that ended at a position (K,); keep every `thinning`-th one."""
         self.step += 1
         number, rest = divmod(int(self.step), self.thinning)
         if rest == 0:
