@@ -7,6 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Final, Self
 
@@ -179,19 +180,16 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
+        learned = partial(self._fitted_attributes, recipe, table, attributes)
 
         def on_epoch(model: Model, history: History) -> bool:
             self._report(history, plan.max_iter)
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            so_far = partial(learned, model, history)
             return bool(
                 epoch.call_on_fit_task_end(
-                    estimator=self,
-                    X=X,
-                    y=y,
-                    reconstruction_attributes=lambda: (
-                        self._fitted_attributes(recipe, model, history, table) | attributes
-                    ),
+                    estimator=self, X=X, y=y, reconstruction_attributes=so_far
                 )
             )
 
@@ -213,7 +211,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                     "epochs; the estimator holds the state of the last completed one"
                 )
             )
-        self._set(self._fitted_attributes(recipe, model, history, table) | attributes)
+        self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         return report
@@ -260,7 +258,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             )
         history = History([*getattr(self, "loss_curve_", []), chunk.loss])
         model, seen, optimizer_state, opening = chunk.stream
-        self._set(self._fitted_attributes(recipe, model, history, chunk.table) | attributes)
+        self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, history))
         self.n_samples_seen_ = seen
         self._optimizer_state, self._opening = optimizer_state, opening
         return report
@@ -329,9 +327,17 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         sys.stdout.write(line + "\n")
 
     def _fitted_attributes(
-        self, recipe: Recipe, model: Model, history: History, table: Table
+        self,
+        recipe: Recipe,
+        table: Table,
+        remembered: dict[str, Any],
+        model: Model,
+        history: History,
     ) -> dict[str, Any]:
-        """Everything that prediction needs, apart from the model in training; float64."""
+        """All that prediction needs, apart from the model in training: float64.
+
+        `remembered` are further attributes, which a fit remembers of its targets.
+        """
         fitted = recipe.conditioned(copy.deepcopy(model).double().eval(), table)
         scores = history.validation_scores
         return {
@@ -343,6 +349,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "_optimizer_state": None,
             "_opening": None,
             "_built_with": self._fixed_parameters(),
+            **remembered,
         }
 
     def _set(self, attributes: dict[str, Any]) -> None:
