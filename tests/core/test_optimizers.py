@@ -331,3 +331,11 @@ def test_lbfgs_heals_wherever_the_loss_is_not_finite(at: int) -> None:
     assert len(sick.seen) > at
     assert np.all(np.isfinite(history.loss_curve))
     np.testing.assert_allclose(module.w.tolist(), [2.0, 1.0], rtol=0, atol=1e-3)
+
+
+def test_the_closure_of_a_step_returns_a_number_without_a_graph() -> None:
+    """L-BFGS turns it into a float, at which newer versions of torch warn otherwise."""
+    run = Run(line(), Rows(8), plan(), generator())
+    loss = run.gradients(run.data.batch(torch.arange(8)), 0)
+    assert not loss.requires_grad
+    assert run.parameters[0].grad is not None
