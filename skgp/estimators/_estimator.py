@@ -36,13 +36,15 @@ from skgp.fitting.fit import (
     scaled_table,
     without_outliers,
 )
+from skgp.fitting.cross_validation import best_length, cross_validated_scores
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.recipe import Recipe, Running, pick
+from skgp.fitting.recipe import Recipe, Running, of_length, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
+_UNKNOWN: Final = 100  # epochs where a cross-validation was to find them and could not
 _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
     "keep {} on": ("normalize_X", "normalize_y"),
     "lower {}": ("step_size", "learning_rate_init"),
@@ -176,10 +178,18 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         else:
             table = make_table(rows, targets, running, like)
             models = first_models(recipe, table, targets, running, rng)
-        plan = recipe.plan(len(table))
+        plan, searched = recipe.plan(len(table)), []
+        if plan.n_folds and self._continues():
+            plan = of_length(plan, self.n_iter_)  # as long again
+        elif plan.n_folds:
+            with self._remedies():
+                searched = cross_validated_scores(recipe, rows, table, targets, running, plan, rng)
+            plan = of_length(plan, best_length(searched, plan.tol) if searched else _UNKNOWN)
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
+        if searched and held_out is None:
+            attributes = attributes | _scores(searched)
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
         def on_epoch(model: Model, history: History) -> bool:
@@ -245,6 +255,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             state = self.n_samples_seen_, self._optimizer_state, self._opening
             stream = Stream(self.model_, *state)
         rows, report = without_outliers(rows, stream)
+        n_inducing = self.get_params(deep=False).get("n_inducing", 0)
         with self._remedies():
             chunk = fit_chunk(
                 recipe,
@@ -254,7 +265,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 rng,
                 stream=stream,
                 n_total=n_total,
-                n_inducing=self.get_params(deep=False).get("n_inducing", 0),
+                n_inducing=0 if n_inducing == "auto" else n_inducing,
             )
         history = History([*getattr(self, "loss_curve_", []), chunk.loss])
         model, seen, optimizer_state, opening = chunk.stream
@@ -344,12 +355,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "model_": fitted,
             "n_iter_": len(history.loss_curve),
             "loss_curve_": list(history.loss_curve),
-            "validation_scores_": list(scores) if scores else None,
-            "best_validation_score_": max(scores) if scores else None,
+            **_scores(scores),
             "_optimizer_state": None,
             "_opening": None,
             "_built_with": self._fixed_parameters(),
             **remembered,
+            **({} if recipe.divergence is None else {"beta_reg_": recipe.divergence(table.n_data)}),
         }
 
     def _set(self, attributes: dict[str, Any]) -> None:
@@ -374,6 +385,14 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         X = unmasked(X, "X")
         with reading("X"):
             return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+
+def _scores(validation_scores: list[float]) -> dict[str, Any]:
+    """Fitted attributes of the scores of held-out rows, if there are any."""
+    return {
+        "validation_scores_": list(validation_scores) or None,
+        "best_validation_score_": max(validation_scores, default=None),
+    }
 
 
 def _same(a: Any, b: Any) -> bool:

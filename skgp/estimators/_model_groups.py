@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 from skgp.core.kernels.kernel import GPyTorchBase
 from skgp.core.kernels.stationary import PROFILES
 from skgp.core.networks.activations import ACTIVATIONS
-from skgp.core.nodes.sigma_points import GRIDS
+from skgp.core.nodes.sigma_points import GRIDS, RULES
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
 from skgp.recipes.hidden import TOPOLOGIES
 
@@ -63,6 +63,16 @@ _WIDTH: Final = Parameter("width", "int", "3", [at_least(1)])
 _N_INDUCING: Final = Parameter("n_inducing", "int", "300", [at_least(1)])
 _COVARIANCE: Final = Parameter.choice("covariance", ("full", "diagonal"), "full")
 _BETA_REG: Final = Parameter("beta_reg", "float", "1.0", [PENALTY])
+# `n_inducing` of a deep family that can choose it.
+AUTO_INDUCING: Final = Deviation(
+    annotation='int | Literal["auto"]',
+    default='"auto"',
+    constraint=[at_least(1), one_of("auto")],
+)
+# `beta_reg` of a family that can choose it.
+AUTO_BETA_REG: Final = Deviation(
+    annotation='float | Literal["auto"]', default='"auto"', constraint=[PENALTY, one_of("auto")]
+)
 _KL_ANNEALING: Final = Parameter(
     "kl_annealing",
     "int",
@@ -319,17 +329,18 @@ _SIGMA_POINTS: Final[Group] = (
         "10",
         [at_least(1)],
         """
-        Nodes of "qr3"; sites of each hidden function for the other rules, whose grids have n_sites
+        Nodes of "matched" and "qr3"; sites of each hidden function for the other rules, whose grids have n_sites
         ** (width * (n_layers - 1)) nodes.
         """,
     ),
     Parameter(
         "quadrature",
-        literal(("qr1", "qr2", "qr3", "gauss-hermite")),
-        '"qr3"',
-        [one_of("qr3", *GRIDS)],
+        literal(("matched", "qr1", "qr2", "qr3", "gauss-hermite")),
+        '"matched"',
+        [one_of(*RULES, *GRIDS)],
         """
-        "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
+        "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
+        standard normal. The others are the paper's: "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
         joint weights; "qr2" the same with sites symmetric about zero; "gauss-hermite" is the fixed
         Gauss-Hermite grid.
         """,

@@ -7,12 +7,13 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._model_groups import AUTO_BETA_REG, AUTO_INDUCING, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
+from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.stack import INITIAL_VAR
 
@@ -22,7 +23,9 @@ from skgp.recipes.stack import INITIAL_VAR
     kernel=LAYER_KERNELS,
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
-    beta_reg=Deviation(default="0.05"),
+    n_inducing=AUTO_INDUCING,
+    beta_reg=AUTO_BETA_REG,
+    hidden_mean=Deviation(default='"concatenate"'),
     noise_floor=Deviation(default="1e-5"),
 )
 class DSPPRegressor(GPRegressor):
@@ -90,11 +93,11 @@ class DSPPRegressor(GPRegressor):
         n_layers: int = 2,
         width: int = 3,
         n_sites: int = 10,
-        quadrature: Literal["qr1", "qr2", "qr3", "gauss-hermite"] = "qr3",
-        n_inducing: int = 300,
+        quadrature: Literal["matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "matched",
+        n_inducing: int | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
-        beta_reg: float = 0.05,
-        hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
+        beta_reg: float | Literal["auto"] = "auto",
+        hidden_mean: Literal["linear", "identity", "concatenate"] = "concatenate",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
@@ -127,6 +130,7 @@ class DSPPRegressor(GPRegressor):
             outputs=pick(Coregionalised, self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
+            beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             epochs=SIGMA_POINT_EPOCHS,
         )
 

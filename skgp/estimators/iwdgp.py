@@ -11,8 +11,8 @@ from skgp.core.layers.posteriors import Covariance
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, importance_weighted
 from skgp.distributions import NormalMixture, kernel_density
-from skgp.estimators._entries import Deviation, one_of
-from skgp.estimators._model_groups import LAYER_KERNELS, PENALTY
+from skgp.estimators._entries import Deviation
+from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.predict import Chunks
@@ -49,11 +49,7 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
     n_samples=Deviation(default="1"),
     n_prediction_samples=Deviation(default="128"),
     n_inducing=Deviation(default="128"),
-    beta_reg=Deviation(
-        annotation='float | Literal["auto"]',
-        default='"auto"',
-        constraint=[PENALTY, one_of("auto")],
-    ),
+    beta_reg=AUTO_BETA_REG,
     optimizer=Deviation.choice("natgrad", "adam", default="natgrad"),
     jitter=Deviation(default="1e-6"),
 )
@@ -145,7 +141,7 @@ class IWDGPRegressor(GPRegressor):
 
     # Parameters that the constructor stores.
     amortized: bool
-    beta_reg: float | str
+    beta_reg: float | Literal["auto"]
     inference: str
     kernel: LayerKernels
     max_components: int
@@ -204,10 +200,7 @@ class IWDGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         latent = pick(LatentLayers, self)
-        if self.beta_reg == "auto":
-            beta_reg = DivergenceWeight(1.0, _FULL_ROWS)
-        else:
-            beta_reg = DivergenceWeight(float(self.beta_reg))
+        beta_reg = DivergenceWeight.of(self.beta_reg, _FULL_ROWS, least=0.0)
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.

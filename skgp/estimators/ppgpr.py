@@ -7,20 +7,21 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators._entries import Deviation
+from skgp.estimators._model_groups import AUTO_BETA_REG
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import stack_recipe
-from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
+from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.stack import sparse_top
-from skgp.recipes.tops import decoupled_top
+from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
 
 @family(
-    covariance=Deviation.choice("decoupled", "full", "diagonal", "delta", default="decoupled"),
-    beta_reg=Deviation(default="0.2"),
+    covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
+    beta_reg=AUTO_BETA_REG,
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRRegressor(GPRegressor):
@@ -76,7 +77,7 @@ class PPGPRRegressor(GPRegressor):
     """
 
     # Parameters that the constructor stores.
-    beta_reg: float
+    beta_reg: float | Literal["auto"]
     covariance: str
     n_inducing_mean: int
 
@@ -86,8 +87,8 @@ class PPGPRRegressor(GPRegressor):
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
         n_inducing_mean: int = 1000,
-        covariance: Literal["decoupled", "full", "diagonal", "delta"] = "decoupled",
-        beta_reg: float = 0.2,
+        covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
+        beta_reg: float | Literal["auto"] = "auto",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -114,14 +115,19 @@ class PPGPRRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        beta_reg = DivergenceWeight(self.beta_reg)
+        beta_reg = DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.2)
         covariance, optimizer = natural_or_adam(self, PREDICTIVE, beta_reg)
-        decoupled = self.covariance == "decoupled"
+        tops = {
+            "auto": partial(decoupled_if_long, self.n_inducing_mean),
+            "decoupled": partial(decoupled_top, self.n_inducing_mean),
+        }
         return stack_recipe(
             self,
             objective=PREDICTIVE,
             outputs=pick(Coregionalised, self),
-            top=partial(decoupled_top, self.n_inducing_mean) if decoupled else sparse_top,
-            covariance=covariance,
+            top=tops.get(self.covariance, sparse_top),
+            covariance="full" if self.covariance == "auto" else covariance,
+            beta_reg=beta_reg,
             optimizer=optimizer,
+            epochs=PREDICTIVE_EPOCHS,
         )

@@ -90,7 +90,13 @@ def scaled_table(rows: Rows, scales: Scales, like: Tensor) -> Table:
 
 
 def first_models(
-    recipe: Recipe, table: Table, targets: Targets, running: Running, rng: np.random.RandomState
+    recipe: Recipe,
+    table: Table,
+    targets: Targets,
+    running: Running,
+    rng: np.random.RandomState,
+    *,
+    is_streamed: bool = False,
 ) -> list[Model]:
     """One initial model per restart."""
     seeds = [draw_seed(rng) for _ in range(running.n_restarts)]
@@ -105,7 +111,8 @@ def first_models(
     kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
     centres = Centres(kmeans, make_seed(seeds[0], "centres"))
     models = [
-        recipe.build(Setup(*parts, centres, restart, seed)) for restart, seed in enumerate(seeds)
+        recipe.build(Setup(*parts, centres, is_streamed, restart, seed))
+        for restart, seed in enumerate(seeds)
     ]
     for model in models:
         model.x_scale, model.y_scale = table.x_scale, table.y_scale
@@ -148,24 +155,25 @@ def fit_table(
         Whether to stop.
     """
 
-    def validate(model: Model) -> float:
-        assert held_out is not None
-        model.eval()  # batch norms by their running statistics
-        size = rows_per_chunk(model.log_weights)
-        score = recipe.conditioned(model, table).mean_log_density(held_out, size)
-        model.train()
-        return score
-
     model, history = train(
-        [_candidate(recipe, model, table.n_data) for model in models],
+        [candidate(recipe, model, table.n_data) for model in models],
         table,
         plan,
         torch.Generator().manual_seed(draw_seed(rng)),
-        validate=None if held_out is None else validate,
+        validate=None if held_out is None else partial(validation_score, recipe, table, held_out),
         on_epoch=on_epoch,
     )
     model.n_steps += len(history.loss_curve) * plan.n_batches(len(table))
     return model, history
+
+
+def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model) -> float:
+    """Mean log density of held-out rows, for a model in training on a table."""
+    model.eval()  # batch norms by their running statistics
+    size = rows_per_chunk(model.log_weights)
+    score = recipe.conditioned(model, table).mean_log_density(held_out, size)
+    model.train()
+    return score
 
 
 class Stream(NamedTuple):
@@ -250,7 +258,8 @@ def fit_chunk(
             opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
         )
         table = scaled_table(rows, (start.x_scale, start.y_scale), start.like)
-        model, state = first_models(recipe, start, targets, running, rng)[0], None
+        model = first_models(recipe, start, targets, running, rng, is_streamed=True)[0]
+        state = None
         opening = opening.started()
     else:
         assert stream is not None  # a stream that begins is due
@@ -258,11 +267,11 @@ def fit_chunk(
         table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
     seen = (0.0 if stream is None else stream.n_seen) + table.n_data
-    candidate = _candidate(recipe, model, seen if n_total is None else n_total)
+    fresh = candidate(recipe, model, seen if n_total is None else n_total)
     trained = [p for p in model.parameters() if p.requires_grad]
     plan = recipe.plan(len(table))
     run = Run(
-        candidate._replace(optimizer=Clipped(trained, candidate.optimizer)),
+        fresh._replace(optimizer=Clipped(trained, fresh.optimizer)),
         table,
         dataclasses.replace(plan, max_iter=1, schedule=constant, ceiling=math.inf),
         torch.Generator().manual_seed(draw_seed(rng)),
@@ -283,6 +292,7 @@ def draw_seed(rng: np.random.RandomState) -> int:
     return int(rng.randint(np.iinfo(np.int32).max))
 
 
-def _candidate(recipe: Recipe, model: Model, n_data: float) -> Candidate[Model]:
+def candidate(recipe: Recipe, model: Model, n_data: float) -> Candidate[Model]:
+    """A model to train on rows of this sum of weights."""
     loss = partial(recipe.loss, model, n_data=n_data)
     return Candidate(model, loss, recipe.optimizer(model, n_data), model.n_steps)

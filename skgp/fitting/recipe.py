@@ -2,20 +2,25 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.training.optimizers import Optimizer
-from skgp.core.training.plan import Plan, count_batches, one_cycle
+from skgp.core.training.plan import Plan, constant, count_batches, gradual, one_cycle
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 
 GroupT = TypeVar("GroupT")
 
+_LEAST_ROWS: Final = 20  # of a table that is cross-validated
+_FEW_ROWS: Final = 500  # up to which there are more folds
+_FOLDS: Final = 5
+_FOLDS_OF_MANY: Final = 3
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
 
 
@@ -72,11 +77,14 @@ class Epochs:
         Epochs.
     least_steps, most_steps : int
         Steps, between which the epochs are chosen.
+    longest : int
+        If positive, a table of one batch finds its epochs by cross-validation, up to so many.
     """
 
     usual: int = 100
     least_steps: int = 500
     most_steps: int = 10_000
+    longest: int = 0
 
     def number(self, n_batches: int) -> int:
         """Epochs of so many batches each."""
@@ -85,9 +93,13 @@ class Epochs:
 
 
 def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: int) -> Plan:
-    """The plan of one cycle over minibatches of n rows."""
+    """The plan of minibatches of n rows: one cycle, or as long as a cross-validation finds."""
     max_iter, batch_size = minibatch.max_iter, minibatch.batch_size
     if max_iter == "auto":
+        if epochs.longest and _LEAST_ROWS <= n <= batch_size and not stopping.early_stopping:
+            plan = Plan(epochs.longest, batch_size, constant, 1, None, stopping.tol)
+            n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
+            return of_length(replace(plan, n_folds=n_folds), epochs.longest)
         max_iter = epochs.number(count_batches(n, batch_size))
     return Plan(
         max_iter=int(max_iter),
@@ -97,6 +109,11 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         n_iter_no_change=stopping.patience,
         tol=stopping.tol,
     )
+
+
+def of_length(plan: Plan, n_epochs: int) -> Plan:
+    """A plan whose length was found by cross-validation, with so many epochs."""
+    return replace(plan, max_iter=n_epochs, schedule=partial(gradual, n_epochs))
 
 
 def float64_if_one_batch(batch_size: int, n: int) -> str:
@@ -164,6 +181,8 @@ class Recipe:
         Prepares a fitted model to go on with these rows; a ValueError if it cannot.
     no_stream : str, optional
         Why there is no training on chunks of a stream.
+    divergence : callable n_data -> float, optional
+        Weight of the divergences of what all rows share.
     """
 
     build: Callable[[Setup], Model]
@@ -175,3 +194,4 @@ class Recipe:
     with_rows: Callable[[Model, Table, int], Model] | None = None
     goes_on: Callable[[Model, Table], None] = with_any_rows
     no_stream: str | None = None
+    divergence: Callable[[float], float] | None = None

@@ -62,6 +62,8 @@ class Setup:
         Number of all training rows.
     shared_centres : Centres
         Of all restarts.
+    is_streamed : bool
+        Whether these are the first rows of a stream, of whose length nobody knows.
     restart : int
         Number of the restart, from zero.
     seed : int
@@ -76,8 +78,13 @@ class Setup:
     n_data: float
     n_rows: int
     shared_centres: Centres
+    is_streamed: bool
     restart: int
     seed: int
+
+    def fits_into(self, batch_size: int) -> bool:
+        """Whether all training rows are one batch."""
+        return not self.is_streamed and self.n_rows <= batch_size
 
     @property
     def observed_weight(self) -> Tensor:

@@ -39,8 +39,10 @@ from skgp.recipes.stack import (
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
+LONGEST: Final = 400  # epochs of a cross-validation
 # With more steps the inducing inputs overfit.
-SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000)
+SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000, longest=LONGEST)
+PREDICTIVE_EPOCHS: Final = Epochs(longest=LONGEST)
 
 
 def stack_recipe(
@@ -94,6 +96,7 @@ def stack_recipe(
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), epochs),
         dtype=partial(float64_if_one_batch, p.batch_size),
         no_stream=no_stream_if_stopping(p),
+        divergence=beta_reg,
     )
 
 

@@ -12,7 +12,7 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
 from skgp.core.nodes.rules import NodeRule, Sampled
-from skgp.core.nodes.sigma_points import make_quadrature
+from skgp.core.nodes.sigma_points import GRIDS, make_quadrature
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import Below, MakeBelow, StackSpec, kernel_of, sparse_layer
@@ -88,7 +88,7 @@ class Sites:
 
     def __post_init__(self) -> None:
         n_functions = self.width * (self.n_layers - 1)
-        if self.quadrature == "qr3" or self.n_sites**n_functions <= _MAX_COMPONENTS:
+        if self.quadrature not in GRIDS or self.n_sites**n_functions <= _MAX_COMPONENTS:
             return
         fitting = int(_MAX_COMPONENTS ** (1.0 / n_functions) + 1e-9)
         raise ValueError(
@@ -152,7 +152,7 @@ def _hidden_gp(
     h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
     features = h_kernel.squeeze(0)
     kernel = kernel_of(spec, setup, features, width, kernel_like, number)
-    Z = setup.centres(features, spec.inducing.n_inducing)
+    Z = setup.centres(features, spec.n_inducing(setup))
     mu = torch.zeros(width, len(Z), dtype=torch.float32)
     if layers.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
         mu.normal_(generator=setup.generator("hidden means", number))

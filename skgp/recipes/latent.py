@@ -95,7 +95,7 @@ class LatentLayers:
         identity.
         """
         n_covariates = self.latent_dim * self.parts[: number - 1].count("LV")
-        Z = setup.centres(h[:, : h.shape[1] - n_covariates], spec.inducing.n_inducing)
+        Z = setup.centres(h[:, : h.shape[1] - n_covariates], spec.n_inducing(setup))
         generator = setup.generator("covariates of inducing inputs")
         w = torch.randn(len(Z), n_covariates, generator=generator, dtype=Z.dtype)
         return torch.cat([Z, w], -1)

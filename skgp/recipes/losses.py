@@ -1,7 +1,7 @@
 """What is minimised for a stack: objectives with the penalty of a deep kernel."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, Self
 
 from torch import Tensor
 
@@ -19,19 +19,25 @@ class DivergenceWeight:
     ----------
     beta_reg : float
     full_rows : float or None
-        Rows up to which the weight is `beta_reg`; it falls in proportion for more.
+        Rows up to which the weight is one; it falls in proportion for more, to `beta_reg`.
     """
 
     beta_reg: float
     full_rows: float | None = None
 
+    @classmethod
+    def of(cls, beta_reg: float | Literal["auto"], full_rows: float, least: float) -> Self:
+        """The weight that a parameter says; "auto" depends on the number of rows."""
+        return cls(least, full_rows) if beta_reg == "auto" else cls(float(beta_reg))
+
     def __call__(self, n_data: float) -> float:
         """For rows of this sum of weights."""
         if self.full_rows is None:
             return float(self.beta_reg)
-        return min(1.0, self.full_rows / n_data)
+        return min(1.0, max(self.beta_reg, self.full_rows / n_data))
 
 
+FULL_ROWS: Final = 1000.0  # up to which predictive objectives have whole divergences by default
 FULL: Final = DivergenceWeight(1.0)
 
 

@@ -59,7 +59,7 @@ def gp_mixing(
 ) -> tuple[Mixing, Layer | None]:
     """A matrix (P, H) of Gaussian processes over the features x (n, F)."""
     kernel = kernel_of(spec, setup, x, 1, spec.kernels[0], 1)
-    Z = setup.centres(x, spec.inducing.n_inducing).unsqueeze(0)
+    Z = setup.centres(x, spec.n_inducing(setup)).unsqueeze(0)
     mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
     posterior = make_posterior(spec.covariance, mu, _MIXING_VAR)
     # With prior means of their own, weights start as those of a constant M.

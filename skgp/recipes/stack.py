@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +26,15 @@ INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
 INITIAL_VAR: Final = 0.1  # of q(v)
 CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 
+FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
+MANY_INDUCING: Final = 300
+
 
 @dataclass(frozen=True)
 class Inducing:
     """Parameter group: inducing inputs of a layer."""
 
-    n_inducing: int
+    n_inducing: int | Literal["auto"]
     jitter: float
 
 
@@ -110,7 +113,7 @@ def sparse_top(
     spec: "StackSpec", setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
     """A top layer of n_gps GPs with initial inducing inputs among h (n, F)."""
-    Z = setup.centres(h, spec.inducing.n_inducing)
+    Z = setup.centres(h, spec.n_inducing(setup))
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     return sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
 
@@ -150,6 +153,13 @@ class StackSpec:
     shares_kernel: bool = False
     ard: bool = True
     misfit: Callable[[int, int], str | None] | None = None
+
+    def n_inducing(self, setup: Setup) -> int:
+        """Inducing inputs of each layer."""
+        number = self.inducing.n_inducing
+        if number == "auto":
+            return FEW_INDUCING if setup.fits_into(self.batch_size) else MANY_INDUCING
+        return number
 
 
 def build_stack(spec: StackSpec, setup: Setup) -> Model:

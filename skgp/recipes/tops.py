@@ -16,17 +16,26 @@ def decoupled_top(
 ) -> SparseLayer:
     """GPs whose mean has inducing inputs of its own (parametric GP paper, section 3.2)."""
     Z_mean = each_gp(kernel, setup.centres(h, n_inducing_mean))
-    Z = each_gp(kernel, setup.centres(h, spec.inducing.n_inducing))
+    Z = each_gp(kernel, setup.centres(h, spec.n_inducing(setup)))
     mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2], dtype=torch.float32))
     posterior = DiagonalPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), INITIAL_VAR)
     return DecoupledGP(kernel, Z_mean, Z, mean_posterior, posterior, spec.inducing.jitter)
+
+
+def decoupled_if_long(
+    n_inducing_mean: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """Decoupled GPs; of a table of one batch, GPs whose posterior is known at the start."""
+    if setup.fits_into(spec.batch_size):
+        return sparse_top(spec, setup, kernel, h, n_gps)
+    return decoupled_top(n_inducing_mean, spec, setup, kernel, h, n_gps)
 
 
 def orthogonal_top(
     n_orthogonal: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
     """GPs whose mean has a second basis, orthogonal to that of q(u)."""
-    n_inducing = spec.inducing.n_inducing
+    n_inducing = spec.n_inducing(setup)
     Z = setup.centres(h, n_inducing)
     joint = setup.centres(h, n_inducing + n_orthogonal)
     n_more = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows

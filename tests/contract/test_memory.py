@@ -248,7 +248,7 @@ def test_lengthscales_of_restarts_are_log_normal() -> None:
     x = torch.zeros(2, 4).double()
     rows = x, x, x[:, 0], np.ones((2, 1), bool), np.zeros(2, np.uint64)
     centres = Centres(lambda *_: None, 0)
-    setups = [Setup(*rows, 2.0, 2, centres, restart=1, seed=seed) for seed in range(400)]
+    setups = [Setup(*rows, 2.0, 2, centres, False, restart=1, seed=seed) for seed in range(400)]
     logs = np.log([setup.lengthscale(x) / 2.0 for setup in setups])
     assert abs(logs.mean()) < 4 * 0.5 / np.sqrt(400)
     assert abs(logs.std() - 0.5) < 4 * 0.5 / np.sqrt(800)

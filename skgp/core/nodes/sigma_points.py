@@ -1,4 +1,4 @@
-"""Sigma points: deterministic nodes of the hidden layers, with learned places and weights."""
+"""Sigma points: deterministic nodes of the hidden layers, fixed or learned."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -66,6 +66,47 @@ class LearnedNodes(Quadrature):
         return self.xi
 
 
+class MatchedNodes(Quadrature):
+    """S fixed nodes of equal weight, with the mean and the covariance of a standard normal.
+
+    Learned nodes may shrink to a point, or gather most of the weight in one. The hidden functions are
+    then as good as certain whatever the divergences say, and a deep model overfits small tables.
+    These cannot. With no more nodes than coordinates, the variance of each coordinate is one, and
+    the covariances are those of chance.
+
+    Parameters
+    ----------
+    widths : sequence of int
+    n_sites : int
+        Number S of nodes.
+    seed : int
+    """
+
+    xi: Tensor
+
+    def __init__(self, widths: Sequence[int], n_sites: int, seed: int) -> None:
+        super().__init__(widths)
+        generator = make_generator(seed, "sites")
+        xi = torch.randn((n_sites, sum(widths)), generator=generator, dtype=torch.float64)
+        self.register_buffer("xi", _standardised(xi))
+        self.register_buffer("logits", torch.zeros(n_sites, dtype=torch.float64))
+
+    def points(self) -> Tensor:
+        return self.xi
+
+
+def _standardised(xi: Tensor) -> Tensor:
+    """Points (S, C), moved so that their mean is zero and their covariance the identity."""
+    n_sites, n_coordinates = xi.shape
+    if n_sites == 1:
+        return torch.zeros_like(xi)
+    centred = xi - xi.mean(0)
+    if n_sites <= n_coordinates:
+        return centred / centred.square().mean(0).sqrt()
+    factor = torch.linalg.cholesky(centred.mT @ centred / n_sites)
+    return torch.linalg.solve_triangular(factor, centred.mT, upper=False).mT
+
+
 class Grid(Quadrature):
     """A rule on the grid of S^C nodes that starts at Gauss and Hermite's.
 
@@ -123,8 +164,14 @@ GRIDS: Final[dict[str, Callable[[Sequence[int], int], Grid]]] = {
 }
 
 
+RULES: Final[dict[str, Callable[[Sequence[int], int, int], Quadrature]]] = {
+    "matched": MatchedNodes,
+    "qr3": LearnedNodes,
+}
+
+
 def make_quadrature(name: str, widths: Sequence[int], n_sites: int, seed: int) -> Quadrature:
-    """Rule of a name: "qr3" or one of `GRIDS`."""
-    if name == "qr3":
-        return LearnedNodes(widths, n_sites, seed)
+    """Rule of a name: one of `RULES` or of `GRIDS`."""
+    if name in RULES:
+        return RULES[name](widths, n_sites, seed)
     return GRIDS[name](widths, n_sites)

@@ -13,6 +13,7 @@ from skgp.core.training.optimizers import Optimizer
 Schedule = Callable[[float], float]
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
+_RISING_EPOCHS = 20  # of a gradual schedule, in which the learning rate rises
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
@@ -80,6 +81,9 @@ class Plan:
         What counts as better, in nats per row.
     ceiling : float
         A loss this many times the first counts as infinite.
+    n_folds : int
+        If positive, `max_iter` is a limit, and a cross-validation with so many folds finds the
+        number of epochs.
     """
 
     max_iter: int
@@ -89,6 +93,7 @@ class Plan:
     n_iter_no_change: int | None
     tol: float
     ceiling: float = 1e9
+    n_folds: int = 0
 
     def n_batches(self, n_rows: int) -> int:
         """Steps of an epoch of so many rows."""
@@ -119,6 +124,14 @@ def one_cycle(progress: float) -> float:
     if progress < _WARM_UP:
         return max(progress / _WARM_UP, 0.04)
     return 0.5 * (1.0 + math.cos(math.pi * (progress - _WARM_UP) / (1.0 - _WARM_UP)))
+
+
+def gradual(n_epochs: int, progress: float) -> float:
+    """Learning rate relative to its peak: linear rise over the first epochs, whatever their number.
+
+    So a fit of few epochs is the beginning of one of many.
+    """
+    return min(1.0, (1.0 + progress * n_epochs) / _RISING_EPOCHS)
 
 
 def constant(progress: float) -> float:
