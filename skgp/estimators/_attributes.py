@@ -55,6 +55,13 @@ def noise_variance(estimator: Any) -> float | Array:
     return float(variance[0]) if not fitted._output_shape else variance
 
 
+def beta_reg(estimator: Any) -> float:
+    """Weight of the divergences in the fit."""
+    check_is_fitted(estimator)
+    weight: float = estimator._beta_reg
+    return weight
+
+
 def quadrature_points(estimator: Any) -> Array:
     """Standardised nodes of the hidden functions, (n_layers - 1, Q, W)."""
     xi = _rule(estimator)(1).xi

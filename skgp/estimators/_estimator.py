@@ -359,8 +359,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "_optimizer_state": None,
             "_opening": None,
             "_built_with": self._fixed_parameters(),
+            "_beta_reg": None if recipe.divergence is None else recipe.divergence(table.n_data),
             **remembered,
-            **({} if recipe.divergence is None else {"beta_reg_": recipe.divergence(table.n_data)}),
         }
 
     def _set(self, attributes: dict[str, Any]) -> None:

@@ -193,17 +193,18 @@ _FEATURES: Final[Group] = (
         """,
     ),
 )
+_HIDDEN_MEAN_TEXT: Final = """
+        Prior mean of the hidden functions. "linear" has learned weights, which start at the leading
+        principal directions of what the layer sees; "identity" keeps that start (the identity if
+        the width is that of its inputs); "concatenate" has no linear mean, and the kernels above
+        see the hidden functions and the inputs.
+        """
 _HIDDEN: Final[Group] = (
     Parameter.choice(
         "hidden_mean",
         ("linear", "identity", "concatenate"),
         "linear",
-        """
-        Prior mean of the hidden functions. "linear" has learned weights, which start at the leading
-        principal directions of what the layer sees; "identity" keeps that start (the identity if
-        the width is that of its inputs); "concatenate" has no linear mean, and the kernels above
-        see the hidden functions and the inputs.
-        """,
+        _HIDDEN_MEAN_TEXT,
     ),
     Parameter.choice(
         "topology",
@@ -215,6 +216,14 @@ _HIDDEN: Final[Group] = (
         the inputs; the kernel the layer below, and the mean both; both see both.
         """,
     ),
+)
+# `hidden_mean` of a family that can choose it.
+AUTO_HIDDEN_MEAN: Final = replace(
+    Deviation.choice("auto", "linear", "identity", "concatenate", default="auto"),
+    text=_HIDDEN_MEAN_TEXT + """
+        "auto" concatenates up to `batch_size` rows, unless `topology` speaks of linear means, and
+        is "linear" for more rows and for streams.
+        """,
 )
 _CLASSES: Final[Group] = (
     Parameter.choice(
@@ -335,14 +344,15 @@ _SIGMA_POINTS: Final[Group] = (
     ),
     Parameter(
         "quadrature",
-        literal(("matched", "qr1", "qr2", "qr3", "gauss-hermite")),
-        '"matched"',
-        [one_of(*RULES, *GRIDS)],
+        literal(("auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite")),
+        '"auto"',
+        [one_of("auto", *RULES, *GRIDS)],
         """
         "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
-        standard normal. The others are the paper's: "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
+        standard normal; the others are the paper's. "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
         joint weights; "qr2" the same with sites symmetric about zero; "gauss-hermite" is the fixed
-        Gauss-Hermite grid.
+        Gauss-Hermite grid. "auto" is "matched" up to `batch_size` rows, where learned nodes overfit,
+        and "qr3" for more rows and for streams.
         """,
     ),
 )

@@ -7,7 +7,13 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._model_groups import AUTO_BETA_REG, AUTO_INDUCING, LAYER_KERNELS
+from skgp.estimators._fit_groups import FOUND_EPOCHS
+from skgp.estimators._model_groups import (
+    AUTO_BETA_REG,
+    AUTO_HIDDEN_MEAN,
+    AUTO_INDUCING,
+    LAYER_KERNELS,
+)
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
@@ -19,19 +25,20 @@ from skgp.recipes.stack import INITIAL_VAR
 
 
 @family(
-    texts={"auto_epochs": "40", "least_steps": "100", "most_steps": "2,000"},
+    texts={"auto_epochs": "40", "most_steps": "2,000"},
     kernel=LAYER_KERNELS,
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
     n_inducing=AUTO_INDUCING,
     beta_reg=AUTO_BETA_REG,
-    hidden_mean=Deviation(default='"concatenate"'),
+    max_iter=FOUND_EPOCHS,
+    hidden_mean=AUTO_HIDDEN_MEAN,
     noise_floor=Deviation(default="1e-5"),
 )
 class DSPPRegressor(GPRegressor):
     """Deep sigma point process regression.
 
-    A deep GP whose hidden layers are evaluated at Q learned nodes: each row has the predictive
+    A deep GP whose hidden layers are evaluated at Q nodes: each row has the predictive
     density p(y | x) = sum_q omega_q N(y | f_mean(h_q), f_var(h_q) + noise), with h_q = mean +
     xi_q sqrt(var) of the hidden functions at x. The fit maximises the log density itself, sum_i
     log p(y_i | x_i) - beta_reg sum KL (deep sigma point paper, Eqns 18 to 23), without sampling:
@@ -41,13 +48,15 @@ class DSPPRegressor(GPRegressor):
     ----------
     $kernel
     $sigma_points
-    n_inducing : int, default=300
+    n_inducing : int or "auto", default="auto"
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        node.
+        node. "auto" is 64 up to `batch_size` rows, where more overfit, and 300 for more rows and
+        for streams.
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
-    beta_reg : float, default=0.05
-        Weight of the divergences KL(q(u) || p(u)). Small tables want more, about 1.
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows, and falls in
+        proportion for more, to 0.05.
     $hidden
     $n_latents
     $features
@@ -56,6 +65,8 @@ class DSPPRegressor(GPRegressor):
 
     Attributes
     ----------
+    beta_reg_ : float
+        Weight of the divergences in the fit.
     quadrature_points_ : array (n_layers - 1, Q, W)
         Standardised nodes of the hidden functions.
     quadrature_weights_ : array (Q,)
@@ -93,11 +104,11 @@ class DSPPRegressor(GPRegressor):
         n_layers: int = 2,
         width: int = 3,
         n_sites: int = 10,
-        quadrature: Literal["matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "matched",
+        quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
         n_inducing: int | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         beta_reg: float | Literal["auto"] = "auto",
-        hidden_mean: Literal["linear", "identity", "concatenate"] = "concatenate",
+        hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
@@ -134,5 +145,6 @@ class DSPPRegressor(GPRegressor):
             epochs=SIGMA_POINT_EPOCHS,
         )
 
+    beta_reg_ = property(_attributes.beta_reg)
     quadrature_points_ = property(_attributes.quadrature_points)
     quadrature_weights_ = property(_attributes.quadrature_weights)

@@ -96,7 +96,7 @@ class DSPPClassifier(Classifier):
         n_layers: int = 2,
         width: int = 3,
         n_sites: int = 10,
-        quadrature: Literal["matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "matched",
+        quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
         n_inducing: int = 300,
         share_kernel: bool = False,
         covariance: Literal["full", "diagonal"] = "diagonal",

@@ -6,7 +6,9 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
+from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation
+from skgp.estimators._fit_groups import FOUND_EPOCHS
 from skgp.estimators._model_groups import AUTO_BETA_REG
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -22,6 +24,7 @@ from skgp.recipes.tops import decoupled_if_long, decoupled_top
 @family(
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
     beta_reg=AUTO_BETA_REG,
+    max_iter=FOUND_EPOCHS,
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRRegressor(GPRegressor):
@@ -39,23 +42,33 @@ class PPGPRRegressor(GPRegressor):
         covariance="decoupled" those of the variance.
     n_inducing_mean : int, default=1000
         Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
-    covariance : {"decoupled", "full", "diagonal", "delta"}, default="decoupled"
+    covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal and gives mean and variance
-        inducing inputs of their own; "delta" is a point with the regulariser -log p(u).
-    beta_reg : float, default=0.2
-        Weight of the divergence KL(q(u) || p(u)). Small tables want more, about 1; see the user
-        guide.
+        inducing inputs of their own; "delta" is a point with the regulariser -log p(u). "auto" is
+        "full" up to `batch_size` rows, and "decoupled" for more rows and for streams.
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergence KL(q(u) || p(u)). "auto" is one up to 1,000 rows, and falls in
+        proportion for more, to 0.2.
     $n_latents
     $features
     $minibatch
     $optimizer
     $regressor
 
-    $fitted_regressor
+    Attributes
+    ----------
+    beta_reg_ : float
+        Weight of the divergence in the fit.
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
 
     See Also
     --------
-    SVGPRegressor : The usual objective; better on a few hundred rows.
+    SVGPRegressor : The usual objective, a bound on the evidence.
 
     Notes
     -----
@@ -131,3 +144,5 @@ class PPGPRRegressor(GPRegressor):
             optimizer=optimizer,
             epochs=PREDICTIVE_EPOCHS,
         )
+
+    beta_reg_ = property(_attributes.beta_reg)

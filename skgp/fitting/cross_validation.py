@@ -72,9 +72,7 @@ def cross_validated_scores(
         model = first_models(recipe, table, targets, running, rng)[0]
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
-        runs.append(
-            Run(candidate(recipe, model, table.n_data), table, plan, generator, validate)
-        )
+        runs.append(Run(candidate(recipe, model, table.n_data), table, plan, generator, validate))
         weights.append(held_out.n_data)
     scores: list[float] = []
     while len(scores) < plan.max_iter and not _is_stale(scores):
@@ -98,4 +96,4 @@ def _is_stale(scores: list[float]) -> bool:
     if not scores:
         return False
     best = int(np.argmax(scores))
-    return len(scores) - best > max(_PATIENCE, best // 2)
+    return len(scores) - 1 - best > max(_PATIENCE, best // 2)

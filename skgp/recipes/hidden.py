@@ -1,7 +1,7 @@
 """Hidden GP layers below a sparse one, and the nodes at which their values are propagated."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +45,17 @@ class Layers:
                 "hidden_mean='concatenate' has none: use topology='feedforward'"
             )
 
+    def of(self, is_small: bool) -> "Layers":
+        """The same with a prior mean in the place of "auto".
+
+        A small table has one batch. A top layer that sees the inputs of the model starts as a GP
+        of them there.
+        """
+        if self.hidden_mean != "auto":
+            return self
+        concatenates = is_small and self.topology == "feedforward"
+        return replace(self, hidden_mean="concatenate" if concatenates else "linear")
+
     @property
     def connections(self) -> list[Connection]:
         """What each layer sees, from the inputs upwards."""
@@ -85,6 +96,7 @@ class Sites:
     width: int
     n_sites: int
     quadrature: str
+    batch_size: int
 
     def __post_init__(self) -> None:
         n_functions = self.width * (self.n_layers - 1)
@@ -98,7 +110,10 @@ class Sites:
         )
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        return make_quadrature(self.quadrature, widths, self.n_sites, setup.seed_for("nodes"))
+        name = self.quadrature
+        if name == "auto":
+            name = "matched" if setup.fits_into(self.batch_size) else "qr3"
+        return make_quadrature(name, widths, self.n_sites, setup.seed_for("nodes"))
 
 
 def hidden_gps(
@@ -116,6 +131,7 @@ def hidden_gps(
     layers; `alone` is what stands there if the top layer is the only one.
     """
     built: list[Layer] = []
+    layers = layers.of(is_small=setup.fits_into(spec.batch_size))
     connections = layers.connections
     h = x
     # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.

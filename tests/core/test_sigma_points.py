@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from skgp.core.nodes.sigma_points import GRIDS, Grid, LearnedNodes, Quadrature, make_quadrature
+from skgp.core.nodes.sigma_points import (
+    GRIDS,
+    RULES,
+    Grid,
+    LearnedNodes,
+    MatchedNodes,
+    Quadrature,
+    make_quadrature,
+)
 
 
 def to_arrays(rule: Quadrature) -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +146,27 @@ def test_lined_nodes_depend_on_the_seed_alone() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("name", ["qr3", *GRIDS])
+@pytest.mark.parametrize(("widths", "n_sites"), [([3], 10), ([2, 1], 4), ([1], 2)])
+def test_matched_nodes_have_the_moments_of_a_standard_normal(
+    widths: list[int], n_sites: int
+) -> None:
+    rule = MatchedNodes(widths, n_sites, 0)
+    xi, omega = to_arrays(rule)
+    np.testing.assert_allclose(omega, 1.0 / n_sites, rtol=1e-12)
+    np.testing.assert_allclose(omega @ xi, 0.0, atol=1e-12)
+    np.testing.assert_allclose(xi.T @ np.diag(omega) @ xi, np.eye(sum(widths)), atol=1e-12)
+    assert not list(rule.parameters())
+
+
+def test_matched_nodes_that_are_few_have_unit_variances() -> None:
+    xi, omega = to_arrays(MatchedNodes([4], 3, 0))
+    np.testing.assert_allclose(omega @ xi, 0.0, atol=1e-12)
+    np.testing.assert_allclose(omega @ xi**2, 1.0, rtol=1e-12)
+    xi, _ = to_arrays(MatchedNodes([4], 1, 0))
+    np.testing.assert_array_equal(xi, 0.0)
+
+
+@pytest.mark.parametrize("name", [*RULES, *GRIDS])
 def test_a_node_goes_through_all_layers_with_one_index(name: str) -> None:
     """Layer l gets its own columns of the table of nodes, all in the order of the weights."""
     rule = make_quadrature(name, [2, 1], 3, 0)

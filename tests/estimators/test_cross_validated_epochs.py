@@ -1,0 +1,171 @@
+"""Epochs found by cross-validation: the same numbers by separate fits, and what they are worth."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skgp import DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp.core.folds import fold_numbers
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.two_bases import DecoupledGP
+from skgp.core.nodes.sigma_points import LearnedNodes, MatchedNodes
+from skgp.core.subsample import row_keys
+from skgp.core.training.plan import gradual
+from skgp.estimators import dspp, ppgpr
+from skgp.fitting import cross_validation, recipe
+from skgp.fitting.cross_validation import best_length
+from skgp.fitting.recipe import Epochs
+from skgp.scoring import coverage, nll
+
+LONGEST = 30
+SMALL = {
+    "ppgpr": PPGPRRegressor(n_inducing=10, random_state=0),
+    "dspp": DSPPRegressor(n_inducing=10, n_sites=4, width=2, random_state=0),
+}
+
+
+@pytest.fixture
+def problem(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.normal(size=(60, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.5 * np.abs(X[:, 1]) * rng.normal(size=60)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(longest=LONGEST))
+    monkeypatch.setattr(dspp, "SIGMA_POINT_EPOCHS", Epochs(longest=LONGEST))
+
+
+def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch) -> None:
+    """With all rows for inducing inputs nothing of a fit is random."""
+    X, y = problem
+    model = PPGPRRegressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, LONGEST))
+    folds = fold_numbers(row_keys(X, y[:, None]), np.ones((60, 1), dtype=bool), 5)
+    scores = []
+    for fold in range(5):
+        part = PPGPRRegressor(max_iter=LONGEST, random_state=0)
+        out = folds == fold
+        part.fit(X[~out], y[~out], X_val=X[out], y_val=y[out])
+        scores.append(part.validation_scores_)
+    expected = np.mean(scores, axis=0)  # folds of 12 rows each
+    np.testing.assert_allclose(model.validation_scores_, expected, rtol=1e-9, atol=1e-9)
+    assert model.best_validation_score_ == max(model.validation_scores_)
+    assert 1 < model.n_iter_ < LONGEST
+    assert model.n_iter_ == 1 + int(np.argmax(expected >= expected.max() - 1e-4))
+
+    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, model.n_iter_))
+    alone = PPGPRRegressor(max_iter=model.n_iter_, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", SMALL.values(), ids=SMALL)
+def test_repeated_weighted_and_shuffled_rows_find_the_same(model, problem, short, rng) -> None:
+    X, y = problem
+    weight = rng.integers(1, 4, size=60)
+    repeated = np.repeat(np.arange(60), weight)
+    repeated = rng.permutation(repeated)
+    model.fit(X, y, sample_weight=weight)
+    found = model.validation_scores_, model.n_iter_, model.predict(X[:5])
+    model.fit(X[repeated], y[repeated])
+    np.testing.assert_allclose(model.validation_scores_, found[0], rtol=1e-5, atol=1e-5)
+    assert model.n_iter_ == found[1]
+    np.testing.assert_allclose(model.predict(X[:5]), found[2], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", SMALL.values(), ids=SMALL)
+def test_a_warm_start_trains_as_long_again(model, problem, short) -> None:
+    X, y = problem
+    model = clone(model).set_params(warm_start=True).fit(X, y)
+    epochs, scores = model.n_iter_, model.validation_scores_
+    assert scores is not None
+    model.fit(X, y)
+    assert model.n_iter_ == epochs
+    assert model.validation_scores_ is None
+
+
+def test_rows_of_the_user_are_scored_as_he_asks(problem, short) -> None:
+    X, y = problem
+    model = PPGPRRegressor(random_state=0).fit(X[10:], y[10:], X_val=X[:10], y_val=y[:10])
+    score = model.predict_dist(X[:10]).logpdf(y[:10]).mean()
+    assert model.validation_scores_[-1] == pytest.approx(score)
+    assert len(model.validation_scores_) == model.n_iter_
+
+
+def test_the_search_ends_when_scores_have_not_risen_for_long(monkeypatch) -> None:
+    monkeypatch.setattr(cross_validation, "_PATIENCE", 4)
+    assert not cross_validation._is_stale([])
+    assert not cross_validation._is_stale([0.0, 1.0, 0.9, 0.8, 0.7, 0.6])
+    assert cross_validation._is_stale([0.0, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
+    rising = list(range(100))
+    assert not cross_validation._is_stale([*rising, *[0.0] * 49])
+    assert cross_validation._is_stale([*rising, *[0.0] * 51])
+
+
+def test_the_fewest_epochs_within_the_tolerance_are_best() -> None:
+    assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.1) == 3
+    assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.0) == 4
+
+
+def test_few_rows_long_tables_and_explicit_epochs_are_not_searched(problem, short) -> None:
+    X, y = problem
+    assert PPGPRRegressor(random_state=0).fit(X[:19], y[:19]).validation_scores_ is None
+    assert PPGPRRegressor(max_iter=3, random_state=0).fit(X, y).validation_scores_ is None
+    model = PPGPRRegressor(batch_size=30, random_state=0, n_inducing=5, n_inducing_mean=5)
+    assert model.fit(X, y).validation_scores_ is None
+    # Twenty equal rows are one, which has no fold.
+    model = PPGPRRegressor(random_state=0).fit(np.ones((30, 2)), np.ones(30))
+    assert model.validation_scores_ is None
+
+
+@pytest.mark.parametrize("cls", [PPGPRRegressor, DSPPRegressor])
+def test_a_small_table_is_not_overfitted(cls, rng) -> None:
+    """Of five inputs none tells anything; long training makes predictions far too certain."""
+    X, y = rng.normal(size=(1120, 5)), rng.normal(size=1120)
+    train, test = slice(120), slice(120, None)
+    scores = {}
+    for name, model in {
+        "default": cls(random_state=0),
+        "long": cls(random_state=0, max_iter=300),
+        "SVGP": SVGPRegressor(random_state=0),
+    }.items():
+        dist = model.fit(X[train], y[train]).predict_dist(X[test])
+        scores[name] = nll(y[test], dist), coverage(y[test], dist, coverage=0.9)
+    assert scores["default"][0] < scores["SVGP"][0] + 0.05
+    assert scores["default"][1] > scores["SVGP"][1] - 0.03
+    assert scores["long"][0] > scores["default"][0] + 0.1
+
+
+def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
+    X, y = problem
+    short = {"max_iter": 1, "random_state": 0}
+    X_long = rng.normal(size=(1500, 2))
+    y_long = X_long[:, 0]
+    for cls, least, params in (
+        (PPGPRRegressor, 0.2, {"n_inducing": 5, "n_inducing_mean": 5}),
+        (DSPPRegressor, 0.05, {"n_inducing": 5}),
+    ):
+        assert cls(**short, **params).fit(X, y).beta_reg_ == 1.0
+        assert cls(**short, **params).fit(X_long, y_long).beta_reg_ == pytest.approx(2 / 3)
+        heavy = np.full(60, 1e6)
+        assert cls(**short, **params).fit(X, y, sample_weight=heavy).beta_reg_ == least
+        assert cls(**short, **params, beta_reg=0.3).fit(X, y).beta_reg_ == 0.3
+    model = DSPPRegressor(**short).fit(X_long[:200], y_long[:200])
+    assert model.inducing_points_.shape == (3, 64, 2)
+    assert isinstance(model.model_.nodes, MatchedNodes)
+    assert model.stack_.bottom.slope is None
+    assert model.stack_.top.Z.shape == (1, 64, 5)
+    model = DSPPRegressor(**short, topology="skip-all").fit(X_long[:200], y_long[:200])
+    assert model.stack_.bottom.slope is not None
+    long = DSPPRegressor(**short, batch_size=500).fit(X_long, y_long)
+    stream = DSPPRegressor(random_state=0).partial_fit(X_long[:400], y_long[:400])
+    for model in (long, stream):
+        assert model.inducing_points_.shape == (3, 300, 2)
+        assert isinstance(model.model_.nodes, LearnedNodes)
+        assert model.stack_.bottom.slope is not None
+        assert model.stack_.top.Z.shape == (1, 300, 3)
+    assert isinstance(PPGPRRegressor(**short).fit(X, y).stack_.top, SparseGP)
+    long = PPGPRRegressor(**short, batch_size=500, n_inducing=5).fit(X_long, y_long)
+    assert isinstance(long.stack_.top, DecoupledGP)
