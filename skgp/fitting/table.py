@@ -156,6 +156,7 @@ class Table:
         self.n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
         missing = np.isnan(Y)
         self._has_missing = bool(missing.any())
+        self.n_outputs = Y.shape[1]
         self._mean_weight = self.n_data / len(X)
         # What a log density in scaled units exceeds that in the user's by, on average over rows.
         log_units = (~missing) @ np.log(y_scale.unit)
