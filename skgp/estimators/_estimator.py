@@ -19,7 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
-from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
+from skgp.exceptions import (
+    InterruptedFitWarning,
+    NonFiniteLossError,
+    NotPositiveDefiniteError,
+)
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked
 from skgp.fitting.fit import (
@@ -175,7 +179,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             models = [next_model(recipe, self.model_, table)]
         else:
             table = make_table(rows, targets, running, like)
-            models = first_models(recipe, table, targets, running, rng)
+            with self._remedies():
+                models = first_models(recipe, table, targets, running, rng)
         plan = recipe.plan(len(table))
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -305,6 +310,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             present = {do: [n for n in names if n in known] for do, names in _REMEDIES.items()}
             advice = [do.format(" and ".join(names)) for do, names in present.items() if names]
             raise NonFiniteLossError(f"{error}; {', '.join(advice)}") from error
+        except NotPositiveDefiniteError as error:
+            # Of inputs as large as 1e9 rounding leaves no distances beside those of outliers.
+            if self.normalize_X:
+                raise
+            raise NotPositiveDefiniteError(f"{error}; keep normalize_X on") from error
 
     def _fixed_parameters(self) -> dict[str, Any]:
         """Parameters that a model which goes on cannot change."""
