@@ -19,8 +19,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
-from skgp.core.training.plan import History
-from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
+from skgp.core.training.plan import History, Plan
+from skgp.exceptions import (
+    InterruptedFitWarning,
+    NonFiniteLossError,
+    NotPositiveDefiniteError,
+)
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked
 from skgp.fitting.fit import (
@@ -177,14 +181,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             models = [next_model(recipe, self.model_, table)]
         else:
             table = make_table(rows, targets, running, like)
-            models = first_models(recipe, table, targets, running, rng)
-        plan, searched = recipe.plan(len(table)), []
-        if plan.n_folds and self._continues():
-            plan = of_length(plan, self.n_iter_)  # as long again
-        elif plan.n_folds:
             with self._remedies():
-                searched = cross_validated_scores(recipe, rows, table, targets, running, plan, rng)
-            plan = of_length(plan, best_length(searched, plan.tol) if searched else _UNKNOWN)
+                models = first_models(recipe, table, targets, running, rng)
+        plan, searched = self._plan(recipe, rows, table, targets, running, rng)
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
@@ -225,6 +224,25 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         return report
+
+    def _plan(
+        self,
+        recipe: Recipe,
+        rows: Rows,
+        table: Table,
+        targets: Targets,
+        running: Running,
+        rng: np.random.RandomState,
+    ) -> tuple[Plan, list[float]]:
+        """The plan of a fit, and the scores of the cross-validation that found its length, if any."""
+        plan = recipe.plan(len(table))
+        if not plan.n_folds:
+            return plan, []
+        if self._continues():
+            return of_length(plan, self.n_iter_), []  # as long again
+        with self._remedies():
+            scores = cross_validated_scores(recipe, rows, table, targets, running, plan, rng)
+        return of_length(plan, best_length(scores, plan.tol) if scores else _UNKNOWN), scores
 
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""
@@ -313,6 +331,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             present = {do: [n for n in names if n in known] for do, names in _REMEDIES.items()}
             advice = [do.format(" and ".join(names)) for do, names in present.items() if names]
             raise NonFiniteLossError(f"{error}; {', '.join(advice)}") from error
+        except NotPositiveDefiniteError as error:
+            # Of inputs as large as 1e9 rounding leaves no distances beside those of outliers.
+            if self.normalize_X:
+                raise
+            raise NotPositiveDefiniteError(f"{error}; keep normalize_X on") from error
 
     def _fixed_parameters(self) -> dict[str, Any]:
         """Parameters that a model which goes on cannot change."""

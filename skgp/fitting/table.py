@@ -145,6 +145,7 @@ class Table:
         self.n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
         missing = np.isnan(Y)
         self._has_missing = bool(missing.any())
+        self.n_outputs = Y.shape[1]
         self._mean_weight = self.n_data / len(X)
         # Mean over rows of the log density in scaled units minus that in the user's.
         log_units = (~missing) @ np.log(y_scale.unit)

@@ -34,6 +34,7 @@ from skgp.recipes.stack import (
 )
 
 _STRETCH: Final = 2.0  # of one covariate's nodes
+_STANDARD: Final = 10.0  # root mean square up to which a network takes numbers as they are
 
 
 def with_cells(build: Callable[[Setup], Model], setup: Setup) -> Model:
@@ -106,7 +107,10 @@ class LatentLayers:
             Y = setup.Y.nan_to_num()
             skip = start_covariates(x, Y, setup.weight, self.latent_dim, generator)
             unseen = torch.zeros_like(skip[:, -Y.shape[1] :])  # which targets are observed
-            return Amortized(torch.cat([skip, unseen], -1), generator)
+            numbers = evidence(x, Targets(Y, torch.ones_like(Y)))
+            unit = (setup.weight @ numbers.square() / setup.weight.sum()).sqrt()
+            unit = torch.where(unit > _STANDARD, unit, 1.0)
+            return Amortized(torch.cat([skip, unseen], -1), generator, unit)
         shape = setup.n_rows, self.latent_dim
         return Free(torch.randn(shape, generator=generator, dtype=torch.float32))
 

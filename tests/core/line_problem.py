@@ -14,8 +14,9 @@ from skgp.core.training.run import train
 class Rows:
     """Rows whose single input is their own number, with targets 2 x + 1."""
 
-    def __init__(self, n: int, weight: float = 1.0) -> None:
+    def __init__(self, n: int, weight: float = 1.0, n_outputs: int = 1) -> None:
         self.weight = weight
+        self.n_outputs = n_outputs
         self.x = torch.arange(n, dtype=torch.float64).unsqueeze(-1)
         self.served: list[list[int]] = []
 

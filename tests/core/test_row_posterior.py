@@ -121,6 +121,17 @@ def test_network_starts_at_its_linear_skip(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(to_array(uncertain.log_std), -2.0)
 
 
+def test_network_in_other_units_is_the_same_network(rng: np.random.Generator) -> None:
+    skip, unit = normal(rng, 2, 4), torch.tensor([1.0, 1e8, 1e-3, 30.0]).double()
+    x = normal(rng, 5, 4)
+    local, scaled = (
+        Amortized(weights, torch.Generator().manual_seed(0), units).double()(known, None)
+        for weights, units, known in ((skip, None, x), (skip / unit, unit, x * unit))
+    )
+    for one, other in zip(local, scaled, strict=True):
+        np.testing.assert_allclose(to_array(one), to_array(other), rtol=1e-12)
+
+
 def test_weights_start_with_the_variance_of_glorot() -> None:
     """2 / (n_in + n_out), but zero where the last layer gives means."""
     n_seeds = 200

@@ -252,3 +252,18 @@ def test_gps_that_share_a_kernel_start_as_gps_with_equal_kernels(problem):
         )
     ]
     assert bounds[0] > bounds[1] + 1.0
+
+
+def test_posterior_of_rows_that_nearly_coincide_starts_small_however_much_they_weigh() -> None:
+    """Two rows 1e-5 apart with opposite targets: to meet both takes whitened values of 1e5."""
+    x = torch.tensor([[0.0], [1e-5]], dtype=torch.float64)
+    y = torch.tensor([[1.0, -1.0]], dtype=torch.float64)
+    noise_var = torch.tensor([0.1], dtype=torch.float64)
+    sizes = []
+    for weight in (1e2, 1e4, 1e12):
+        kernel = Stationary("rbf", 1, 1, 1.0).double()
+        posterior = FullPosterior(torch.zeros(1, 2).double(), 0.3)
+        layer = SparseGP(kernel, x[None].clone(), posterior, 1e-12).double()
+        start_posterior(layer, x, y, torch.ones(2).double(), noise_var, 2.0 * weight)
+        sizes.append(layer.posterior.mu.abs().max().item())
+    assert sizes[0] < sizes[1] == sizes[2] < 10.0

@@ -300,6 +300,14 @@ def test_a_leap_is_judged_in_nats_of_all_rows(weight: float, is_taken: bool) -> 
     np.testing.assert_allclose(module.w[0].item(), 0.5 if is_taken else 0.15, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("n_outputs", "is_taken"), [(1, False), (300, True)])
+def test_a_leap_is_judged_in_nats_of_each_output(n_outputs: int, is_taken: bool) -> None:
+    module = Line()
+    candidate = problem(module, Cliff(module, 0.3, 1e3), 0.5)
+    fit(candidate, Rows(4, 1.0, n_outputs), max_iter=1, schedule=constant)
+    np.testing.assert_allclose(module.w[0].item(), 0.5 if is_taken else 0.15, rtol=1e-6)
+
+
 def test_the_check_of_the_last_step_leaves_no_trace() -> None:
     """Neither in buffers that an evaluation changes nor in the optimiser."""
 

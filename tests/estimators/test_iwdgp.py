@@ -11,6 +11,7 @@ from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.core.layers.posteriors import NaturalPosterior
 from skgp.core.training.run import Run
 from skgp.datasets import bimodal_distribution, make_bimodal
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.scoring import nll
 
 SMALL = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 16}
@@ -68,6 +69,23 @@ def test_rows_with_parameters_of_their_own_go_on_with_the_same_number(table):
 
 
 # ------------------------------------------------------------------ natural steps
+
+
+@pytest.mark.parametrize("architecture", ["LV-GP", "GP-LV-GP"])
+def test_large_inputs_that_are_not_scaled_do_not_make_training_leap(table, architecture):
+    X, y = table
+    model = IWDGPRegressor(architecture=architecture, normalize_X=False, **SMALL).fit(1e8 * X, y)
+    assert max(model.loss_curve_) < 10.0
+    mean, std = model.predict(1e8 * X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0.0).all()
+
+
+def test_outliers_among_large_inputs_that_are_not_scaled_have_a_remedy(table):
+    X, y = table
+    X[3] = 1e10
+    with pytest.raises(NotPositiveDefiniteError, match=r"keep normalize_X on$"):
+        IWDGPRegressor(architecture="GP-LV-GP", normalize_X=False, **SMALL).fit(X, y)
 
 
 def test_natural_step_that_would_lose_the_covariance_is_not_taken():

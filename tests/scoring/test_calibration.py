@@ -59,6 +59,14 @@ def test_coverage_counts_the_targets_inside_the_interval(
     )
 
 
+def test_a_target_at_the_end_of_the_interval_is_inside() -> None:
+    dist = NormalMixture.normal([0.0, 0.0], [1.0, 1.0])
+    nominal = 2.0 * float(dist.cdf([1.0, 0.0])[0] - 0.5)
+    assert coverage([1.0, 2.0], dist, coverage=nominal) == 0.5
+    # One of two targets is below the median, or at it.
+    assert calibration_error([0.0, 1.0], dist, n_levels=1) == 0.0
+
+
 def test_coverage_error_does_not_cancel_between_outputs() -> None:
     y = np.array([[0.0, 9.0], [0.0, 9.0]])  # always inside, never inside
     dist = NormalMixture.normal(np.zeros((2, 2)), np.ones((2, 2)))

@@ -17,6 +17,7 @@ _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimat
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _CHUNK = 2048
+_MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
 _REGRESSION_JITTER = 1e-14  # of the same, relative to the mean of its diagonal
 _LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
@@ -67,6 +68,10 @@ def start_posterior(
     q(v) = N(H^-1 b, H^-1), H = I + variance / noise * A A^T, b = sqrt(variance) / noise * A y
     (Titsias 2009, Eqn 10, whitened).
 
+    With a sum of weights far above the number of rows the mean would meet every target. Where rows
+    nearly coincide that takes whitened values of thousands, which no step keeps in balance. So the
+    sum counts up to a limit.
+
     Parameters
     ----------
     layer : SparseLayer
@@ -86,7 +91,8 @@ def start_posterior(
         Aw = A * weight[rows]
         H += Aw @ A.mT
         b += (Aw @ y[:, rows].unsqueeze(-1)).squeeze(-1)
-    scale = (n_data / weight.sum() / noise_var).unsqueeze(-1)
+    counted = min(n_data, _MOST_COUNTED * len(x))
+    scale = (counted / weight.sum() / noise_var).unsqueeze(-1)
     variance = kernel.variance.unsqueeze(-1)
     H = H * (scale * variance).unsqueeze(-1)
     H.diagonal(dim1=-2, dim2=-1).add_(1.0)

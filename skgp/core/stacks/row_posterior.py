@@ -53,12 +53,20 @@ class Amortized(LocalPosterior):
         covariates. The evidence is inputs, targets and which of these are observed.
     generator : torch.Generator
         Source of the network's initial weights (Glorot and Bengio 2010).
+    unit : Tensor of shape (E,), optional
+        What each number is divided by; one if None. Numbers far above one would saturate the
+        network, and make a leap of each step of a weight.
     """
 
-    def __init__(self, skip: Tensor, generator: torch.Generator) -> None:
+    unit: Tensor
+
+    def __init__(
+        self, skip: Tensor, generator: torch.Generator, unit: Tensor | None = None
+    ) -> None:
         super().__init__()
         n_covariates, n_evidence = skip.shape
-        self.skip = nn.Parameter(skip)
+        self.register_buffer("unit", torch.ones_like(skip[0]) if unit is None else unit)
+        self.skip = nn.Parameter(skip * self.unit)
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         widths = [n_evidence, *_HIDDEN, 2 * n_covariates]
         for n_in, n_out in pairwise(widths):
@@ -71,7 +79,7 @@ class Amortized(LocalPosterior):
 
     def forward(self, evidence: Tensor, rows: Tensor | None) -> RowMoments:
         *hidden, (weight, bias) = zip(self.weights, self.biases, strict=True)
-        h = evidence
+        h = evidence = evidence / self.unit
         for w, b in hidden:
             step = torch.tanh(nn.functional.linear(h, w, b))
             h = step + h if step.shape == h.shape else step

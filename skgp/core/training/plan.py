@@ -27,6 +27,10 @@ class Data(Protocol):
         """Sum of the weights of the rows."""
 
     @property
+    def n_outputs(self) -> int:
+        """Numbers that a row observes, and over which its loss is a sum."""
+
+    @property
     def order(self) -> Tensor:
         """Indices (n,) of the rows, in the order from which epochs are shuffled."""
 

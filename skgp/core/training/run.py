@@ -18,7 +18,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
-_LEAP = 10.0  # training may not end this far above a loss: nats per row, and times its size
+_LEAP = 10.0  # training may not end this far above a loss: nats per output, and times its size
 
 
 class Run(Generic[ModuleT]):
@@ -164,7 +164,7 @@ class Run(Generic[ModuleT]):
         lowest = min(before, self._first)
         # The divergence is divided by the sum of the weights: where that is far below the number
         # of rows, a step that changes it by one nat in all moves the loss by many nats per row.
-        unit = max(1.0, len(self.data) / self.data.n_data)
+        unit = max(float(self.data.n_outputs), len(self.data) / self.data.n_data)
         if after > lowest + _LEAP * (unit + abs(lowest)):
             self._proven = proven
             raise NonFiniteLossError(
