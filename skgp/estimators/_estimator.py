@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
-from skgp.core.training.plan import History, Plan
+from skgp.core.training.plan import History
 from skgp.exceptions import (
     InterruptedFitWarning,
     NonFiniteLossError,
@@ -27,6 +27,7 @@ from skgp.exceptions import (
 )
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked
+from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -40,15 +41,13 @@ from skgp.fitting.fit import (
     scaled_table,
     without_outliers,
 )
-from skgp.fitting.cross_validation import best_length, cross_validated_scores
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.recipe import Recipe, Running, of_length, pick
+from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
-_UNKNOWN: Final = 100  # epochs where a cross-validation was to find them and could not
 _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
     "keep {} on": ("normalize_X", "normalize_y"),
     "lower {}": ("step_size", "learning_rate_init"),
@@ -183,7 +182,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             table = make_table(rows, targets, running, like)
             with self._remedies():
                 models = first_models(recipe, table, targets, running, rng)
-        plan, searched = self._plan(recipe, rows, table, targets, running, rng)
+        earlier = self.n_iter_ if self._continues() else 0
+        with self._remedies():
+            plan, searched = found_plan(recipe, rows, table, targets, running, rng, earlier)
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
@@ -224,25 +225,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         return report
-
-    def _plan(
-        self,
-        recipe: Recipe,
-        rows: Rows,
-        table: Table,
-        targets: Targets,
-        running: Running,
-        rng: np.random.RandomState,
-    ) -> tuple[Plan, list[float]]:
-        """The plan of a fit, and the scores of the cross-validation that found its length, if any."""
-        plan = recipe.plan(len(table))
-        if not plan.n_folds:
-            return plan, []
-        if self._continues():
-            return of_length(plan, self.n_iter_), []  # as long again
-        with self._remedies():
-            scores = cross_validated_scores(recipe, rows, table, targets, running, plan, rng)
-        return of_length(plan, best_length(scores, plan.tol) if scores else _UNKNOWN), scores
 
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""

@@ -220,7 +220,8 @@ _HIDDEN: Final[Group] = (
 # `hidden_mean` of a family that can choose it.
 AUTO_HIDDEN_MEAN: Final = replace(
     Deviation.choice("auto", "linear", "identity", "concatenate", default="auto"),
-    text=_HIDDEN_MEAN_TEXT + """
+    text=_HIDDEN_MEAN_TEXT
+    + """
         "auto" concatenates up to `batch_size` rows, unless `topology` speaks of linear means, and
         is "linear" for more rows and for streams.
         """,

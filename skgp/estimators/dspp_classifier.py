@@ -9,6 +9,7 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
+from skgp.estimators._fit_groups import FOUND_EPOCHS
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
@@ -21,7 +22,6 @@ from skgp.recipes.stack import INITIAL_VAR
 @family(
     texts={
         "auto_epochs": "40",
-        "least_steps": "100",
         "most_steps": "2,000",
         "of_several": "robust-max",
     },
@@ -29,11 +29,12 @@ from skgp.recipes.stack import INITIAL_VAR
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
     beta_reg=Deviation(default="5.0"),
+    max_iter=FOUND_EPOCHS,
 )
 class DSPPClassifier(Classifier):
     """Deep sigma point process classification.
 
-    A deep GP whose hidden layers are evaluated at Q learned nodes, trained for the log probability
+    A deep GP whose hidden layers are evaluated at Q nodes, trained for the log probability
     of the labels: sum_i log sum_q omega_q E[p(y_i | f)] - beta_reg sum KL, f the top layer at node
     q (deep sigma point paper, Eqns 18 to 23, with a likelihood of classes, which the paper leaves
     open).

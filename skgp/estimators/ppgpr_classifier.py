@@ -8,9 +8,10 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
+from skgp.estimators._fit_groups import FOUND_EPOCHS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import sparse_top
 from skgp.recipes.tops import decoupled_top
@@ -19,6 +20,7 @@ from skgp.recipes.tops import decoupled_top
 @family(
     texts={"of_several": "robust-max"},
     covariance=Deviation.choice("decoupled", "full", "diagonal", "delta", default="decoupled"),
+    max_iter=FOUND_EPOCHS,
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRClassifier(Classifier):
@@ -109,4 +111,5 @@ class PPGPRClassifier(Classifier):
             objective=PREDICTIVE,
             outputs=partial(pick(Classes, self), "robust-max"),
             top=partial(decoupled_top, self.n_inducing_mean) if decoupled else sparse_top,
+            epochs=PREDICTIVE_EPOCHS,
         )

@@ -21,11 +21,35 @@ from skgp.fitting.fit import (
     validation_score,
 )
 from skgp.fitting.model import Model
-from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.recipe import Recipe, Running, of_length
 from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
 
+_UNKNOWN: Final = 100  # epochs of a table that has no folds, or diverges in one of them
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
+
+
+def found_plan(
+    recipe: Recipe,
+    rows: Rows,
+    whole: Table,
+    targets: Targets,
+    running: Running,
+    rng: np.random.RandomState,
+    n_earlier: int,
+) -> tuple[Plan, list[float]]:
+    """The plan of a fit, and the scores of the cross-validation that found its length, if any.
+
+    The arguments are those of `cross_validated_scores`; a fit that goes on after `n_earlier` epochs
+    is as long again.
+    """
+    plan = recipe.plan(len(whole))
+    if not plan.n_folds:
+        return plan, []
+    if n_earlier:
+        return of_length(plan, n_earlier), []
+    scores = cross_validated_scores(recipe, rows, whole, targets, running, plan, rng)
+    return of_length(plan, best_length(scores, plan.tol) if scores else _UNKNOWN), scores
 
 
 def cross_validated_scores(

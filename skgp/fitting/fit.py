@@ -154,7 +154,6 @@ def fit_table(
     on_epoch : callable (Model, History) -> bool
         Whether to stop.
     """
-
     model, history = train(
         [candidate(recipe, model, table.n_data) for model in models],
         table,
