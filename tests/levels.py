@@ -5,7 +5,7 @@
 LEVELS = (
     ("skgp.exceptions", "skgp._version"),
     ("skgp.core.data", "skgp.core.subsample", "skgp.distributions"),
-    ("skgp.core.numerics",),
+    ("skgp.core.folds", "skgp.core.numerics"),
     ("skgp.core.kernels",),
     ("skgp.core.layers",),
     ("skgp.core.nodes",),
@@ -31,6 +31,7 @@ LEVELS = (
         "skgp.fitting.stream",
     ),
     ("skgp.fitting.fit",),
+    ("skgp.fitting.cross_validation",),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",

@@ -105,8 +105,8 @@ SHARED: Final[dict[str, str]] = {
         loss_curve_ : list of float
             Mean training loss of each epoch, nats per row.
         validation_scores_ : list of float or None
-            Mean log density of the validation rows after each epoch, nats per row, in units of y. Of
-            a cross-validation that found the number of epochs, those of its folds.
+            Mean log density of the validation rows after each epoch, nats per row, in units of y;
+            of the rows left out, if a cross-validation found the number of epochs.
         best_validation_score_ : float or None
         """,
     "raises": """\

@@ -189,7 +189,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
         if searched and held_out is None:
-            attributes = attributes | _scores(searched)
+            attributes |= _scores(searched)
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
         def on_epoch(model: Model, history: History) -> bool:
@@ -204,27 +204,20 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             )
 
         with self._remedies():
+            validation = None if held_out is None else scaled_table(held_out, scales, like)
             model, history = fit_table(
-                recipe,
-                models,
-                table,
-                plan,
-                rng,
-                held_out=None if held_out is None else scaled_table(held_out, scales, like),
-                on_epoch=on_epoch,
-            )
-        report: list[Warning] = []
-        if history.interrupted:
-            report.append(
-                InterruptedFitWarning(
-                    f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} "
-                    "epochs; the estimator holds the state of the last completed one"
-                )
+                recipe, models, table, plan, rng, held_out=validation, on_epoch=on_epoch
             )
         self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        return report
+        if not history.interrupted:
+            return []
+        message = (
+            f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} epochs; "
+            "the estimator holds the state of the last completed one"
+        )
+        return [InterruptedFitWarning(message)]
 
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""
@@ -255,7 +248,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             state = self.n_samples_seen_, self._optimizer_state, self._opening
             stream = Stream(self.model_, *state)
         rows, report = without_outliers(rows, stream)
-        n_inducing = self.get_params(deep=False).get("n_inducing", 0)
         with self._remedies():
             chunk = fit_chunk(
                 recipe,
@@ -265,7 +257,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 rng,
                 stream=stream,
                 n_total=n_total,
-                n_inducing=0 if n_inducing == "auto" else n_inducing,
+                n_inducing=self.get_params(deep=False).get("n_inducing", 0),
             )
         history = History([*getattr(self, "loss_curve_", []), chunk.loss])
         model, seen, optimizer_state, opening = chunk.stream

@@ -339,8 +339,8 @@ _SIGMA_POINTS: Final[Group] = (
         "10",
         [at_least(1)],
         """
-        Nodes of "matched" and "qr3"; sites of each hidden function for the other rules, whose grids have n_sites
-        ** (width * (n_layers - 1)) nodes.
+        Nodes of "matched" and "qr3"; sites of each hidden function for the other rules, whose grids
+        have n_sites ** (width * (n_layers - 1)) nodes.
         """,
     ),
     Parameter(
@@ -350,10 +350,11 @@ _SIGMA_POINTS: Final[Group] = (
         [one_of("auto", *RULES, *GRIDS)],
         """
         "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
-        standard normal; the others are the paper's. "qr3" learns n_sites nodes and their weights; "qr1" a grid of learned sites with learned
-        joint weights; "qr2" the same with sites symmetric about zero; "gauss-hermite" is the fixed
-        Gauss-Hermite grid. "auto" is "matched" up to `batch_size` rows, where learned nodes overfit,
-        and "qr3" for more rows and for streams.
+        standard normal; the others are the paper's. "qr3" learns n_sites nodes and their weights;
+        "qr1" a grid of learned sites with learned joint weights; "qr2" the same with sites
+        symmetric about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "auto" is "matched"
+        up to `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and for
+        streams.
         """,
     ),
 )

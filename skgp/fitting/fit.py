@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -230,7 +230,7 @@ def fit_chunk(
     *,
     stream: Stream | None,
     n_total: float | None,
-    n_inducing: int,
+    n_inducing: int | Literal["auto"],
 ) -> Chunk:
     """Train one epoch on a chunk, with gradients that are clipped to what is usual in the stream.
 
@@ -245,7 +245,7 @@ def fit_chunk(
         None begins one.
     n_total : float or None
         Rows of the whole stream; those seen so far if None.
-    n_inducing : int
+    n_inducing : int or "auto"
         Number of inducing inputs; a model starts from at least as many rows.
     """
     if stream is None:
@@ -279,7 +279,7 @@ def fit_chunk(
         run.optimizer.load_state_dict(copy.deepcopy(state))
     run.epoch()
     model.n_steps = run.n_steps
-    enough = max(ENOUGH, n_inducing)
+    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, n_inducing)
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
     after = Stream(model, seen, run.optimizer.state_dict(), opening)

@@ -158,7 +158,8 @@ DEEP_REGRESSORS = (
         DGPRegressor,
         {"objective": "predictive", "hidden_mean": "concatenate", **_DGP},
     ),
-    Case("dspp-qr3", DSPPRegressor, _DSPP),
+    Case("dspp", DSPPRegressor, _DSPP),
+    Case("dspp-qr3", DSPPRegressor, {"quadrature": "qr3", "hidden_mean": "linear", **_DSPP}),
     Case(
         "dspp-qr1",
         DSPPRegressor,
@@ -249,7 +250,7 @@ CLASSIFIERS = (
     Case("svgp", SVGPClassifier, {"n_inducing": 8}),
     Case("ppgpr", PPGPRClassifier, {"n_inducing": 8, "n_inducing_mean": 10}),
     Case("dgp", DGPClassifier, {"share_kernel": True, **_DGP_CLASSIFIER}),
-    Case("dspp", DSPPClassifier, {"n_inducing": 8, "n_sites": 2}),
+    Case("dspp", DSPPClassifier, {"n_inducing": 8, "n_sites": 2, "quadrature": "qr3"}),
 )
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())

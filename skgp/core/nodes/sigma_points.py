@@ -69,8 +69,8 @@ class LearnedNodes(Quadrature):
 class MatchedNodes(Quadrature):
     """S fixed nodes of equal weight, with the mean and the covariance of a standard normal.
 
-    Learned nodes may shrink to a point, or gather most of the weight in one. The hidden functions are
-    then as good as certain whatever the divergences say, and a deep model overfits small tables.
+    Learned nodes may shrink to a point, or gather most of the weight in one. The hidden functions
+    are then as good as certain, whatever the divergences say, and the model overfits small tables.
     These cannot. With no more nodes than coordinates, the variance of each coordinate is one, and
     the covariances are those of chance.
 
