@@ -31,7 +31,7 @@ FOUND_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
         Epochs. "auto" finds them if there are 20 rows or more, and no more than `batch_size`:
-        models of five folds (three above 500 rows) train for up to 400 epochs and score the rows
+        models of five folds (three above 200 rows) train for up to 400 epochs and score the rows
         left out of them; then a model of all rows trains for as many epochs as scored best. For
         more rows, "auto" is $auto_epochs, but no more than make $most_steps steps (and at least 3).
     """,

@@ -18,7 +18,7 @@ from skgp.fitting.table import Table
 GroupT = TypeVar("GroupT")
 
 _LEAST_ROWS: Final = 20  # of a table that is cross-validated
-_FEW_ROWS: Final = 500  # up to which there are more folds
+_FEW_ROWS: Final = 200  # up to which there are more folds
 _FOLDS: Final = 5
 _FOLDS_OF_MANY: Final = 3
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take

@@ -38,6 +38,8 @@ from skgp.recipes.stack import (
 )
 
 STACK_EPOCHS: Final = Epochs()
+# The kernel, the noise and q(u) of a table of one batch start at an optimum.
+SVGP_EPOCHS: Final = Epochs(least_steps=200)
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
 LONGEST: Final = 400  # epochs of a cross-validation
 # With more steps the inducing inputs overfit.

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 import torch
 from scipy.stats import multivariate_normal
 
@@ -129,6 +130,43 @@ def test_hyperparameters_start_where_the_bound_is_higher_and_the_noise_right(rng
     assert noise_var.sqrt().item() == pytest.approx(0.2, rel=0.15)
     # The second input does not matter, and its lengthscale says so.
     assert kernel.lengthscale[0, 1] > 3 * kernel.lengthscale[0, 0]
+
+
+def test_hyperparameters_of_few_rows_start_at_an_optimum(rng):
+    """SciPy's L-BFGS-B, from elsewhere, finds no bound that is higher by a hundredth of a nat."""
+    x = torch.from_numpy(rng.uniform(-3, 3, (80, 2)))
+    y = (torch.sin(2 * x[:, 0]) + 0.1 * torch.from_numpy(rng.standard_normal(80))).unsqueeze(0)
+    kernel = Stationary("matern52", 1, 2, math.sqrt(2)).double()
+    Z, weight = x[None, ::2].clone(), torch.ones(80).double()
+    layer = SparseGP(kernel, Z, DeltaPosterior(torch.zeros(1, 40)), 1e-6)
+    noise_var = start_hyperparameters(layer, x, y, weight, 0.135)
+    found = collapsed_bound(kernel, Z, x, y, weight, noise_var, 1e-6).item()
+
+    other = Stationary("matern52", 1, 2, 1.0).double()
+    log_noise = torch.tensor([-3.0]).double().requires_grad_()
+    parameters = [*other.parameters(), log_noise]
+
+    def loss(values):
+        with torch.no_grad():
+            for parameter, part in zip(parameters, np.split(values, [2, 3]), strict=True):
+                parameter.copy_(torch.from_numpy(part).reshape(parameter.shape))
+        bound = collapsed_bound(other, Z, x, y, weight, log_noise.exp(), 1e-6).sum()
+        gradients = torch.autograd.grad(-bound, parameters)
+        return -bound.item(), np.concatenate([g.numpy().ravel() for g in gradients])
+
+    start = np.concatenate([p.detach().numpy().ravel() for p in parameters])
+    assert found > -scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B").fun - 0.01
+
+
+def test_hyperparameters_of_constant_targets_stay_in_bounds(rng):
+    x = torch.from_numpy(rng.uniform(-3, 3, (50, 2)))
+    kernel = Stationary("rbf", 1, 2, 1.0).double()
+    layer = SparseGP(kernel, x[None, :20].clone(), DeltaPosterior(torch.zeros(1, 20)), 1e-4)
+    noise_var = start_hyperparameters(
+        layer, x, torch.zeros(1, 50).double(), torch.ones(50).double(), 0.1
+    )
+    assert 1e-6 <= noise_var.item() < 1e-4
+    assert all(bool(torch.isfinite(p).all()) for p in kernel.parameters())
 
 
 @pytest.mark.parametrize("n_inputs", [1, 3])

@@ -10,12 +10,15 @@ from torch import Tensor
 
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.collapsed import collapsed_bound
-from skgp.core.numerics.descent import minimise
+from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
+_REFINED_ROWS = 1000  # up to which the descent goes on to the optimum: a training batch by default
+_REFINEMENTS = 60
+_LEAST_NOISE = 1e-6  # variance, relative to that of the targets
 _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
@@ -27,6 +30,8 @@ def start_hyperparameters(
     layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
+
+    Up to 1,000 rows that is an optimum.
 
     Parameters
     ----------
@@ -51,12 +56,15 @@ def start_hyperparameters(
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*layer.kernel.parameters(), log_noise]
 
-    def loss(step: int) -> Tensor:
-        bound = collapsed_bound(layer.kernel, Z, x, y, weight, log_noise.exp(), layer.jitter)
+    def loss(step: int = 0) -> Tensor:
+        noise = log_noise.exp() + _LEAST_NOISE  # or the bound of constant targets has no optimum
+        bound = collapsed_bound(layer.kernel, Z, x, y, weight, noise, layer.jitter)
         return -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
 
     minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
-    return log_noise.detach().exp()
+    if len(x) <= _REFINED_ROWS:
+        refine(loss, parameters, _REFINEMENTS)
+    return log_noise.detach().exp() + _LEAST_NOISE
 
 
 @torch.no_grad()

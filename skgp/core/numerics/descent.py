@@ -1,9 +1,16 @@
 """Short descents outside of training, whose loss needs neither batches nor healing."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
 
 import torch
 from torch import Tensor
+
+from skgp.exceptions import NotPositiveDefiniteError
+
+_NO_FACTOR: Final = torch._C._LinAlgError  # torch's own error, which its stubs do not export
+_HISTORY: Final = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 
 
 def minimise(
@@ -34,3 +41,42 @@ def minimise(
         optimizer.zero_grad()
         loss(step).backward()
         optimizer.step()
+
+
+def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> None:
+    """Change some parameters by L-BFGS, to the lowest loss that it meets.
+
+    A line search may try parameters that have no loss. The descent ends there.
+
+    Parameters
+    ----------
+    loss : callable () -> Tensor
+        Scalar, a function of the parameters; without noise.
+    parameters : iterable of Tensor
+    n_iterations : int
+        At most.
+    """
+    parameters = list(parameters)
+    optimizer = torch.optim.LBFGS(
+        parameters,
+        max_iter=n_iterations,
+        history_size=_HISTORY,
+        line_search_fn="strong_wolfe",
+    )
+    lowest = float("inf")
+    best = [parameter.detach().clone() for parameter in parameters]
+
+    def closure() -> Tensor:
+        nonlocal lowest, best
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        if value.item() < lowest:
+            lowest, best = value.item(), [p.detach().clone() for p in parameters]
+        return value.detach()
+
+    with suppress(NotPositiveDefiniteError, _NO_FACTOR):
+        optimizer.step(closure)
+    with torch.no_grad():
+        for parameter, value in zip(parameters, best, strict=True):
+            parameter.copy_(value)
