@@ -4,6 +4,7 @@ A protocol file has the keys of a table at its top level; each of its [[tables]]
 replaces some of them. See benchmarks/protocols/README.md.
 """
 
+import importlib
 import itertools
 import json
 import tomllib
@@ -134,13 +135,34 @@ def thinned(train: Rows, method: dict[str, Any]) -> Rows:
     return X, y
 
 
+def rows_of(data: Path, table: Table, fit: Fit) -> Split:
+    """The rows of a fit, from its file or from the module that makes them."""
+    if "made_by" in table:
+        return importlib.import_module(table["made_by"]).make_split(fit.split)
+    named = [table["folder"]] if isinstance(table["folder"], str) else table["folder"]
+    paths = [data / folder / f"{fit.dataset}.npz" for folder in named]
+    return load_split(next(filter(Path.exists, paths), paths[0]), table, fit.split)
+
+
+def is_within(data: Path, table: Table, fit: Fit) -> bool:
+    """Whether the fit has no more training rows than its method takes."""
+    most = table["methods"][fit.method].get("max_train")
+    return most is None or len(rows_of(data, table, fit).train[1]) <= most
+
+
+def _first(names: str | list[str], archive: Any) -> str:
+    """The first of some names that an archive has."""
+    return next(name for name in ([names] if isinstance(names, str) else names) if name in archive)
+
+
 def load_split(path: Path, table: Table, split: int) -> Split:
     """The rows of one split of a data set, which may be cut to a fixed random subsample."""
     archive = np.load(path)
     if "X_test" in archive:
         return _given_split(archive, table)
-    X, y = archive["X"].astype(float), archive[table.get("targets", "y")].astype(float)
-    if table.get("differences"):
+    X = archive["X"].astype(float)
+    y = archive[_first(table.get("targets", "y"), archive)].astype(float)
+    if path.stem in table.get("differences", []):
         y = y - X[:, : y.shape[1]]
     if table.get("latent_inputs"):
         y = np.hstack([X, y])
@@ -150,9 +172,7 @@ def load_split(path: Path, table: Table, split: int) -> Split:
         kept = np.random.default_rng(0).permutation(len(X))[:max_rows]
     X, y = X[kept], y[kept]
     if "mask" in table:
-        named = [table["mask"]] if isinstance(table["mask"], str) else table["mask"]
-        mask = next(name for name in named if name in archive)
-        is_test = archive[mask][kept, split]
+        is_test = archive[_first(table["mask"], archive)][kept, split]
         parts = [np.flatnonzero(~is_test), np.flatnonzero(is_test), kept[:0]]
     else:
         order = np.random.default_rng(split).permutation(len(X))

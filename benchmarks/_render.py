@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
+from benchmarks._markdown import head, line
 from benchmarks._protocol import HERE, Table, settings
+from benchmarks._sizes import size_lines
 
 METRICS = ("NLL", "RMSE", "CRPS", "coverage90")
 RANKED = ("NLL", "RMSE", "CRPS")
@@ -26,7 +28,7 @@ def published(table: Table) -> Reference:
         return {
             (row["table"], row["dataset"], row["method"], row["metric"]): float(row["value"])
             for row in csv.DictReader(file)
-            if row["paper"] == table["paper"]
+            if row["paper"] == table.get("paper")
         }
 
 
@@ -63,7 +65,7 @@ def means(table: Table, rows: list[Row]) -> Cells:
     return {
         key: {
             name: float(np.mean([score(row, name) for row in groups[key]]))
-            for name in (*metrics(table), "seconds")
+            for name in (*metrics(table), "seconds", "n_train")
         }
         | {f"{name} error": _error(groups[key], name) for name in metrics(table)}
         | {"splits": len(groups[key])}
@@ -174,29 +176,31 @@ def render(table: Table, results: list[Row]) -> str:
     for ranking in table.get("rankings", []):
         ranks, n_sets = average_ranks(table, rows, ranking["methods"])
         lines += ["", f"{ranking['title']}: average ranks over {n_sets} sets", ""]
-        lines += _table(["method", *RANKED])
+        lines += head(["method", *RANKED])
         for method in ranking["methods"] if ranks else ():
             ours = [ranks[method, m] for m in RANKED]
             places = [
                 reference.get((ranking["title"], "avg12", method, f"rank_{m}")) for m in RANKED
             ]
-            lines += _row(
+            lines += line(
                 [method, *(_beside(*pair, digits=2) for pair in zip(ours, places, strict=True))]
             )
     if "summary" in table:
         lines += _summary_lines(table, rows, theirs, reference)
+    if "by_size" in table:
+        lines += size_lines(table, cells)
     return "\n".join(lines)
 
 
 def _long_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
     """A line for each set and method, with all scores."""
-    lines = _table(["set", "method", "splits", *metrics(table), "seconds a fit"])
+    lines = head(["set", "method", "splits", *metrics(table), "seconds a fit"])
     for (dataset, method), cell in cells.items():
         numbers = [_beside(cell[m], theirs[dataset, method, m]) for m in metrics(table)]
         if table.get("standard_errors") and cell["splits"] > 1:
             errors = [cell[f"{m} error"] for m in metrics(table)]
             numbers = [f"{n} ± {e:.3f}" for n, e in zip(numbers, errors, strict=True)]
-        lines += _row([dataset, method, str(cell["splits"]), *numbers, f"{cell['seconds']:.0f}"])
+        lines += line([dataset, method, str(cell["splits"]), *numbers, f"{cell['seconds']:.0f}"])
     for method in table["methods"] if table.get("average") else ():
         keys = [(dataset, method) for dataset in table["datasets"]]
         if all(key in cells for key in keys):
@@ -207,7 +211,7 @@ def _long_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
                 for m in metrics(table)
             ]
             seconds = sum(cells[key]["seconds"] for key in keys) / len(keys)
-            lines += _row([f"mean of {len(keys)}", method, "", *numbers, f"{seconds:.0f}"])
+            lines += line([f"mean of {len(keys)}", method, "", *numbers, f"{seconds:.0f}"])
     return lines
 
 
@@ -216,13 +220,13 @@ def _wide_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
     methods = [method for method in table["methods"] if any(method == m for _, m in cells)]
     lines = []
     for name in (*metrics(table), "seconds"):
-        lines += [f"{name}:", "", *_table(["set", *methods])]
+        lines += [f"{name}:", "", *head(["set", *methods])]
         digits = 0 if name == "seconds" else 3
         for dataset in table["datasets"]:
             ours = [cells.get((dataset, method), {}).get(name) for method in methods]
             known = [theirs.get((dataset, method, name)) for method in methods]
             numbers = [_beside(*pair, digits=digits) for pair in zip(ours, known, strict=True)]
-            lines += _row([dataset, *numbers]) if any(numbers) else []
+            lines += line([dataset, *numbers]) if any(numbers) else []
         lines += [""]
     return lines[:-1]
 
@@ -251,7 +255,7 @@ def _summary_lines(
     ranked = {dataset for dataset, _ in ours.places}
     same_ranked = _of_sets(known, methods, baseline, ranked)
     lines = ["", f"{metric} against {baseline}, ranks over {len(ranked)} sets", ""]
-    lines += _table(
+    lines += head(
         ["method", "sets", "median difference", "average rank", "printed", "at least published"]
     )
     for method in methods:
@@ -265,7 +269,7 @@ def _summary_lines(
         compared = {dataset for dataset, _ in ours.gaps[method]}
         same = _of_sets(known, [method], baseline, compared)
         good, of = counts.get(method, (0, 0))
-        lines += _row(
+        lines += line(
             [
                 method,
                 str(len(compared)),
@@ -317,11 +321,3 @@ def _beside(ours: float | None, theirs: float | None, digits: int = 3) -> str:
     if ours is None:
         return ""
     return f"{ours:.{digits}f}" + ("" if theirs is None else f" ({theirs:.{digits}f})")
-
-
-def _row(cells: list[str]) -> list[str]:
-    return [f"| {' | '.join(cells)} |"]
-
-
-def _table(header: list[str]) -> list[str]:
-    return [*_row(header), "|---" * len(header) + "|"]

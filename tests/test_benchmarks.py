@@ -142,7 +142,7 @@ def test_targets_may_be_changes_of_the_leading_inputs(tmp_path):
     X, Y = np.arange(30.0).reshape(10, 3), np.arange(20.0).reshape(10, 2) ** 2
     mask = np.arange(10)[:, None] > 6
     np.savez(tmp_path / "rows.npz", X=X, Y=Y, block_mask=mask)
-    table = {"mask": "block_mask", "targets": "Y", "units": "original", "differences": True}
+    table = {"mask": "block_mask", "targets": "Y", "units": "original", "differences": ["rows"]}
     split = load_split(tmp_path / "rows.npz", table, 0)
     np.testing.assert_array_equal(split.test[1], Y[7:] - X[7:, :2])
 
