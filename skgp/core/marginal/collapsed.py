@@ -5,6 +5,7 @@ from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky
+from skgp.exceptions import NotPositiveDefiniteError
 
 
 def collapsed_bound(
@@ -42,7 +43,9 @@ def collapsed_bound(
     Aw = A * weight
     eye = torch.eye(Z.shape[-2], dtype=x.dtype, device=x.device)
     # |Qff + noise| and its inverse by the M x M matrix H = I + variance / noise * A A^T
-    L = torch.linalg.cholesky(eye + ratio.unsqueeze(-1) * (Aw @ A.mT))
+    L, info = torch.linalg.cholesky_ex(eye + ratio.unsqueeze(-1) * (Aw @ A.mT))
+    if bool(info.any()):
+        raise NotPositiveDefiniteError("the collapsed bound is not finite; raise jitter")
     b = torch.linalg.solve_triangular(L, Aw @ y.unsqueeze(-1), upper=False).squeeze(-1)
     log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1) + n * noise_var.log()
     quadratic = ((weight * y.square()).sum(-1) - (ratio * b.square()).sum(-1)) / noise_var

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from skgp.exceptions import NotPositiveDefiniteError
 
-_NO_FACTOR: Final = torch._C._LinAlgError  # torch's own error, which its stubs do not export
 _HISTORY: Final = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 
 
@@ -75,7 +74,7 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
             lowest, best = value.item(), [p.detach().clone() for p in parameters]
         return value.detach()
 
-    with suppress(NotPositiveDefiniteError, _NO_FACTOR):
+    with suppress(NotPositiveDefiniteError):
         optimizer.step(closure)
     with torch.no_grad():
         for parameter, value in zip(parameters, best, strict=True):
