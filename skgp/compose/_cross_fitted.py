@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -28,7 +29,7 @@ from skgp.distributions import concat, mix
 Array = NDArray[Any]
 
 
-class CrossFitted(MetaEstimatorMixin, BaseEstimator, ABC):
+class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
     """Abstract base of the ensembles whose members each leave out one fold of the rows."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -57,6 +58,7 @@ class CrossFitted(MetaEstimatorMixin, BaseEstimator, ABC):
 
     # ------------------------------------------------------------------ fit
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Fit one copy of the estimator to the rows outside each fold.
 
@@ -111,7 +113,10 @@ class CrossFitted(MetaEstimatorMixin, BaseEstimator, ABC):
         splits = self._splitter(groups is not None).split(X, y, **split_params)
         folds = [Fold(*split) for split in splits]
         self._check_folds(folds, y, weight)
-        members = fit_members(self.estimator, table, folds, self.n_jobs)
+        root = self._init_callback_context(max_subtasks=len(folds), sequential_subtasks=False)
+        root.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        tasks = [root.subcontext(task_name="fold", task_id=k) for k in range(len(folds))]
+        members = fit_members(self, table, folds, tasks)
         oof_dist = _in_order(members, folds)
         scale = 1.0
         if self.recalibrate:
@@ -127,6 +132,7 @@ class CrossFitted(MetaEstimatorMixin, BaseEstimator, ABC):
         }
         # In one step: no thread that predicts meanwhile sees half of two fits.
         self.__dict__ = {k: v for k, v in vars(self).items() if k not in names} | learned
+        root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
     def get_metadata_routing(self) -> Any:
@@ -140,7 +146,6 @@ class CrossFitted(MetaEstimatorMixin, BaseEstimator, ABC):
         split = MethodMapping().add(caller="fit", callee="split")
         return (
             MetadataRouter(owner=self)
-            .add_self_request(self)
             .add(estimator=self.estimator, method_mapping=fit)
             .add(splitter=self._splitter(grouped=True), method_mapping=split)
         )
@@ -218,7 +223,11 @@ class CrossFitted(MetaEstimatorMixin, BaseEstimator, ABC):
         """Weights for the members, and arguments of the splitter."""
         if not get_config()["enable_metadata_routing"]:
             return weight, {"groups": groups}
-        routed = process_routing(self, "fit", sample_weight=weight, groups=groups)
+        given = {"sample_weight": weight, "groups": groups}
+        given = {name: value for name, value in given.items() if value is not None}
+        if not given:
+            return None, {}
+        routed = process_routing(self, "fit", **given)
         return routed.estimator.fit.get("sample_weight"), dict(routed.splitter.split)
 
     def _splitter(self, grouped: bool) -> Any:

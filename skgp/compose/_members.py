@@ -52,7 +52,7 @@ class Member(NamedTuple):
 
 
 def fit_members(
-    estimator: Any, table: Table, folds: Sequence[Fold], n_jobs: int | None
+    ensemble: Any, table: Table, folds: Sequence[Fold], tasks: Sequence[Any]
 ) -> list[Member]:
     """Fit one copy of the estimator for each fold.
 
@@ -61,19 +61,21 @@ def fit_members(
 
     Parameters
     ----------
-    estimator : estimator
-        It is cloned, not changed.
+    ensemble : estimator
+        With the parameters `estimator`, which is cloned and not changed, and `n_jobs`, the number
+        of processes, on which the members do not depend.
     table : Table
     folds : sequence of Fold
-    n_jobs : int or None
-        Number of processes; the members do not depend on it.
+    tasks : sequence of sklearn.callback.CallbackContext
+        One for each fold.
 
     Returns
     -------
     list of Member, in the order of the folds
     """
-    members: list[Member] = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_member)(clone(estimator), table, fold) for fold in folds
+    members: list[Member] = Parallel(n_jobs=ensemble.n_jobs)(
+        delayed(_fit_member)(ensemble, clone(ensemble.estimator), table, fold, task)
+        for fold, task in zip(folds, tasks, strict=True)
     )
     return members
 
@@ -86,14 +88,16 @@ def takes_weights(estimator: Any) -> bool:
     return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-def _fit_member(member: Any, table: Table, fold: Fold) -> Member:
+def _fit_member(ensemble: Any, model: Any, table: Table, fold: Fold, task: Any) -> Member:
     """One fold: fit, and predict the rows held out."""
-    held_out = table.take(fold.held_out)
-    _fit(member, table.take(fold.train), held_out)
-    return Member(member, predict_dist(member, held_out.X))
+    train, held_out = table.take(fold.train), table.take(fold.held_out)
+    task.call_on_fit_task_begin(estimator=ensemble, X=train.X, y=train.y)
+    _fit(model, train, held_out, task)
+    task.call_on_fit_task_end(estimator=ensemble, X=train.X, y=train.y)
+    return Member(model, predict_dist(model, held_out.X))
 
 
-def _fit(model: Any, train: Table, held_out: Table) -> None:
+def _fit(model: Any, train: Table, held_out: Table, task: Any) -> None:
     """Fit a model, which stops by the held-out rows if it can."""
     if isinstance(model, Pipeline):
         head, last = model[:-1], model.steps[-1][1]
@@ -101,7 +105,7 @@ def _fit(model: Any, train: Table, held_out: Table) -> None:
             train = train._replace(X=head.fit_transform(train.X, train.y))
             held_out = held_out._replace(X=head.transform(held_out.X))
             model.steps[:-1] = head.steps  # with a memory the fitted steps are other objects
-        _fit(last, train, held_out)
+        _fit(last, train, held_out, task)
         return
     given = {} if train.weight is None else {"sample_weight": train.weight}
     if _stops_early(model):
@@ -109,7 +113,8 @@ def _fit(model: Any, train: Table, held_out: Table) -> None:
         given |= {"X_val": held_out.X, "y_val": held_out.y}
         if train.weight is not None:
             given["sample_weight_val"] = held_out.weight
-    model.fit(train.X, train.y, **given)
+    with task.propagate_callback_context(model):
+        model.fit(train.X, train.y, **given)
 
 
 def _stops_early(model: Any) -> bool:
