@@ -130,9 +130,10 @@ def test_held_out_rows_go_through_the_steps_of_a_pipeline() -> None:
 
 
 def test_memory_of_a_pipeline(tmp_path: Any) -> None:
-    member = make_pipeline(StandardScaler(), Stopper(), memory=str(tmp_path))
+    steps = StandardScaler(), FunctionTransformer(), Stopper()  # the first one is cached
+    member = make_pipeline(*steps, memory=str(tmp_path))
     model = CrossFittedRegressor(member, cv=SHUFFLED).fit(X, Y)
-    plain = CrossFittedRegressor(make_pipeline(StandardScaler(), Stopper()), cv=SHUFFLED).fit(X, Y)
+    plain = CrossFittedRegressor(make_pipeline(*steps), cv=SHUFFLED).fit(X, Y)
     np.testing.assert_array_equal(model.predict(X_NEW), plain.predict(X_NEW))
 
 

@@ -147,11 +147,6 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     def _check_folds(self, folds: Sequence[Fold], y: Any, weight: Array) -> None:
         super()._check_folds(folds, y, weight)
         classes = np.unique(y[weight > 0.0])
-        if len(classes) < 2:
-            raise ValueError(
-                f"y has {len(classes)} class, {classes.tolist()}, and a classifier needs at least "
-                "two classes: pass rows of another class, of weights above zero"
-            )
         for number, (train, _) in enumerate(folds):
             missing = np.setdiff1d(classes, y[train[weight[train] > 0.0]])
             if missing.size:
