@@ -5,6 +5,7 @@ from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution
 from skgp.distributions._discrete import Bernoulli, Categorical, DiscreteDistribution
 from skgp.distributions._kernel_density import kernel_density
+from skgp.distributions._mixing import mix
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
 
@@ -19,4 +20,5 @@ __all__ = [
     "NormalMixture",
     "concat",
     "kernel_density",
+    "mix",
 ]

@@ -181,9 +181,19 @@ class MonotoneTransformed(ContinuousDistribution):
 
     @classmethod
     def _join(cls, parts: Sequence[Self]) -> Self:
+        return cls._of_bases(parts, NormalMixture._join, "concat")
+
+    @classmethod
+    def _of_bases(
+        cls,
+        parts: Sequence[Self],
+        combine: Callable[[Sequence[NormalMixture]], NormalMixture],
+        name: str,
+    ) -> Self:
+        """Combine the distributions of Z, which all are transformed in the same way."""
         if len({(part._func, part._inverse_func, part._func_derivative) for part in parts}) > 1:
-            raise ValueError("concat needs distributions with the same transformation")
-        return parts[0]._with_base(NormalMixture._join([part._base for part in parts]))
+            raise ValueError(f"{name} needs distributions with the same transformation")
+        return parts[0]._with_base(combine([part._base for part in parts]))
 
     def _with_base(self, base: NormalMixture) -> Self:
         """Transform another mixture in the same way."""

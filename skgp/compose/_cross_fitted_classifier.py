@@ -1,0 +1,162 @@
+"""An ensemble of classifiers, each fitted without one fold."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, column_or_1d
+
+from skgp.compose._cross_fitted import Array, CrossFitted
+from skgp.compose._members import Fold
+from skgp.compose._recalibration import best_temperature, tempered
+
+
+class CrossFittedClassifier(ClassifierMixin, CrossFitted):
+    """K copies of a classifier, each fitted without one fold of the rows, and their mixture.
+
+    Each member sees its fold only to know when to stop: where it has the parameter
+    `early_stopping`, that is set to True and the fold is its `X_val, y_val`. A member without it is
+    just fitted to the other rows. The prediction is the mean of the members' probabilities. The
+    probabilities that a row has from the member that left it out are kept, so that the model can be
+    scored without a further split. Stopping has looked at these rows, which makes such scores a
+    little too good.
+
+    With `recalibrate=True` the probabilities of every member become p^(1/T), normalised, with one
+    temperature T, the maximiser of the log probability of the out-of-fold labels ([1]_, section
+    4.2)::
+
+        sum_i w_i (log p_i(y_i) / T - log sum_c p_i(c)^(1/T))
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier of which :func:`skgp.predict_dist` finds the predictive distribution: one of this
+        package, or a pipeline or search around one. Of a pipeline, held-out rows go through its
+        fitted steps to the last one; a search is just fitted.
+    cv : int, cross-validation generator or iterable, default=5
+        An integer means so many shuffled, stratified folds, the same in each fit; with `groups`
+        they are folds of whole groups. The test sets of a splitter must be a partition of the rows.
+        Each class needs rows outside of each fold.
+    recalibrate : bool, default=False
+        Whether to change the probabilities of the members by `scale_`.
+    n_jobs : int, default=None
+        Number of processes that fit the members; None means 1 unless in a joblib context. Results
+        do not depend on it.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The fitted members, in the order of the folds.
+    classes_ : array of shape (C,)
+        Sorted labels.
+    oof_dist_ : Bernoulli or Categorical of n rows
+        Of each training row, in the order of the rows, from the member that was fitted without it.
+        Recalibrated by `scale_`.
+    scale_ : float
+        Temperature T, between 1/1000 and 1000; 1.0 unless `recalibrate`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array of shape (n_features,)
+        Names of the columns of X, if all are strings.
+
+    See Also
+    --------
+    CrossFittedRegressor : The same for targets that are numbers.
+
+    References
+    ----------
+    .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
+       networks", ICML 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import SVGPClassifier
+    >>> from skgp.compose import CrossFittedClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (100, 1))
+    >>> y = np.where(X[:, 0] + 0.3 * rng.standard_normal(100) > 0, "right", "left")
+    >>> member = SVGPClassifier(n_inducing=10, max_iter=50, random_state=0)
+    >>> model = CrossFittedClassifier(member, cv=3).fit(X, y)
+    >>> model.predict([[-2.0], [2.0]]).tolist()
+    ['left', 'right']
+    >>> bool(np.mean(model.oof_dist_.mode() == y) > 0.9)
+    True
+    """
+
+    classes_: Array
+
+    # -------------------------------------------------------------- predict
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        array of shape (n, C)
+            Columns in the order of `classes_`; rows sum to one.
+        """
+        return np.array(self.predict_dist(X))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Log probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        array of shape (n, C)
+            Columns in the order of `classes_`; -inf where the probability rounds to zero.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> Array:
+        """Most probable class, the first one of several.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        array of shape (n,), labels
+        """
+        labels: Array = self.predict_dist(X).mode()
+        return labels
+
+    # ------------------------------------------------------------- helpers
+
+    def _checked(self, y: Any) -> Any:
+        labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        return labels
+
+    def _of_targets(self, y: Any, weight: Array) -> dict[str, Any]:
+        return {"classes_": np.unique(y[weight > 0.0])}
+
+    def _check_folds(self, folds: Sequence[Fold], y: Any, weight: Array) -> None:
+        super()._check_folds(folds, y, weight)
+        classes = np.unique(y[weight > 0.0])
+        for number, (train, _) in enumerate(folds):
+            missing = np.setdiff1d(classes, y[train[weight[train] > 0.0]])
+            if missing.size:
+                raise ValueError(
+                    f"Class {missing[0]!r} has no row outside fold {number}: take more or "
+                    "stratified folds, or leave out rows of classes that are so rare"
+                )
+
+    def _best_scale(self, dist: Any, y: Any, weight: Array) -> float:
+        return best_temperature(dist, y, weight)
+
+    def _scaled(self, dist: Any, scale: float) -> Any:
+        return dist if scale == 1.0 else tempered(dist, scale)

@@ -1,0 +1,217 @@
+"""An ensemble of regressors, each fitted without one fold."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skgp.compose._cross_fitted import Array, CrossFitted, mixed
+from skgp.compose._predict_dist import predict_latent
+from skgp.compose._recalibration import best_scale, stretched
+
+
+class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
+    """K copies of a regressor, each fitted without one fold of the rows, and their mixture.
+
+    Each member sees its fold only to know when to stop: where it has the parameter
+    `early_stopping`, that is set to True and the fold is its `X_val, y_val`. A member without it is
+    just fitted to the other rows. The prediction is p(y | x) = sum_k p_k(y | x) / K, which is wide
+    where the members disagree. The distribution that a row has from the member that left it out is
+    kept, so that the model can be scored without a further split. Stopping has looked at these
+    rows, which makes such scores a little too good.
+
+    With `recalibrate=True` the deviations of every member from its means are multiplied by one
+    factor c, the maximiser of the log density of the out-of-fold distributions, with means m_i and
+    P_i observed outputs in row i::
+
+        sum_i w_i (log p_i(m_i + (y_i - m_i) / c) - P_i log c)
+
+    If each p_i is one normal, c^2 = sum_i w_i d_i^2 / sum_i w_i P_i, with the Mahalanobis distance
+    d_i of y_i; otherwise c comes from a one-dimensional search between 1/1000 and 1000.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Regressor of which :func:`skgp.predict_dist` finds the predictive distribution: one of this
+        package, or a pipeline or search around one. Of a pipeline, held-out rows go through its
+        fitted steps to the last one; a search or a `TransformedTargetRegressor` is just fitted.
+    cv : int, cross-validation generator or iterable, default=5
+        An integer means so many shuffled folds, the same in each fit; with `groups` they are folds
+        of whole groups. The test sets of a splitter must be a partition of the rows.
+    recalibrate : bool, default=False
+        Whether to scale the distributions of the members by `scale_`.
+    n_jobs : int, default=None
+        Number of processes that fit the members; None means 1 unless in a joblib context. Results
+        do not depend on it.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The fitted members, in the order of the folds.
+    oof_dist_ : predictive distribution of shape (n,) or (n, P)
+        Of each training row, in the order of the rows, from the member that was fitted without it.
+        Scaled by `scale_`.
+    scale_ : float
+        Factor of the deviations; 1.0 unless `recalibrate`.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : array of shape (n_features,)
+        Names of the columns of X, if all are strings.
+
+    See Also
+    --------
+    CrossFittedClassifier : The same for classes.
+    skgp.scoring.cross_val_predict_dist : Out-of-fold distributions alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import SVGPRegressor
+    >>> from skgp.compose import CrossFittedRegressor
+    >>> from skgp.scoring import coverage
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (100, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(100)
+    >>> member = SVGPRegressor(n_inducing=10, max_iter=100, random_state=0)
+    >>> model = CrossFittedRegressor(member, cv=3).fit(X, y)
+    >>> print(f"{model.predict([[0.5]])[0]:.1f}")
+    0.5
+    >>> bool(coverage(y, model.oof_dist_, coverage=0.9) > 0.8)
+    True
+    """
+
+    # -------------------------------------------------------------- predict
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Mean of the predictive distribution, on request with its deviation or covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        return_std : bool
+            Also return the standard deviation of y, noise included.
+        return_cov : bool
+            Also return the covariance over the outputs of each row, noise included.
+
+        Returns
+        -------
+        mean : array of shape (n,) or (n, P)
+            In the units of y.
+        std : array of the same shape
+            Only if `return_std`.
+        cov : array of shape (n, P, P)
+            Only if `return_cov`; P = 1 for a one-dimensional y.
+
+        Raises
+        ------
+        RuntimeError
+            If both are asked for.
+        """
+        if return_std and return_cov:
+            raise RuntimeError("At most one of return_std or return_cov can be requested.")
+        dist = self.predict_dist(X)
+        mean: Array = dist.mean()
+        if return_std:
+            return mean, dist.std()
+        return (mean, dist.cov()) if return_cov else mean
+
+    def predict_proba(self, X: Any) -> Any:
+        """The distribution of `predict_dist`, under the name that Pipeline forwards.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        predictive distribution of shape (n,) or (n, P)
+        """
+        return self.predict_dist(X)
+
+    def predict_latent(self, X: Any) -> Any:
+        """Distribution of the noiseless function: the equal mixture of those of the members.
+
+        It is scaled as the distribution of y is, so that recalibration keeps the share of noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        predictive distribution of shape (n,) or (n, P)
+
+        Raises
+        ------
+        TypeError
+            If the members have no method `predict_latent`.
+        """
+        check_is_fitted(self)
+        members, scale = self.estimators_, self.scale_
+        return mixed([self._scaled(predict_latent(member, X), scale) for member in members])
+
+    def predict_quantiles(self, X: Any, q: Any) -> Array:
+        """Quantiles of y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        q : float or array-like of shape (k,)
+            Levels in [0, 1].
+
+        Returns
+        -------
+        array of shape (n,) or (n, P), with a last axis k if q is an array
+        """
+        quantiles: Array = self.predict_dist(X).ppf(q)
+        return quantiles
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
+        """Central interval that holds y with the probability `coverage`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        coverage : float in (0, 1)
+
+        Returns
+        -------
+        lower, upper : arrays of shape (n,) or (n, P)
+        """
+        lower, upper = self.predict_dist(X).interval(coverage)
+        return lower, upper
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
+        """Draws of y: joint over the outputs of a row, independent between rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        array of shape (n, n_samples) or (n, P, n_samples)
+        """
+        draws: Array = self.predict_dist(X).rvs(n_samples, random_state=random_state)
+        return draws
+
+    # ------------------------------------------------------------- helpers
+
+    def _checked(self, y: Any) -> Any:
+        return y
+
+    def _of_targets(self, y: Any, weight: Array) -> dict[str, Any]:
+        return {}
+
+    def _best_scale(self, dist: Any, y: Any, weight: Array) -> float:
+        masked = isinstance(y, np.ma.MaskedArray)
+        values = y.astype(np.float64).filled(np.nan) if masked else np.asarray(y, np.float64)
+        return best_scale(dist, values, weight)
+
+    def _scaled(self, dist: Any, scale: float) -> Any:
+        return dist if scale == 1.0 else stretched(dist, scale)

@@ -1,0 +1,123 @@
+"""Copies of an estimator that are fitted to a table without one fold each."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import has_fit_parameter
+
+from skgp.compose._predict_dist import predict_dist
+
+IntArray = NDArray[np.intp]
+
+
+class Table(NamedTuple):
+    """Rows as they came from the user.
+
+    Attributes
+    ----------
+    X : array-like of shape (n, n_features)
+    y : array-like of shape (n,) or (n, P)
+    weight : array of shape (n,) or None
+    """
+
+    X: Any
+    y: Any
+    weight: Any = None
+
+    def take(self, rows: IntArray) -> "Table":
+        """The rows of an index."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Table(_safe_indexing(self.X, rows), _safe_indexing(self.y, rows), weight)
+
+
+class Fold(NamedTuple):
+    """Numbers of the rows that a member is fitted to, and of those that it never sees."""
+
+    train: IntArray
+    held_out: IntArray
+
+
+class Member(NamedTuple):
+    """A fitted copy, and its predictive distribution of the rows held out from it."""
+
+    estimator: Any
+    dist: Any
+
+
+def fit_members(
+    ensemble: Any, table: Table, folds: Sequence[Fold], tasks: Sequence[Any]
+) -> list[Member]:
+    """Fit one copy of the estimator for each fold.
+
+    All training happens in this one function. The members are independent fits of one
+    architecture, so it is the place to train them as one batch.
+
+    Parameters
+    ----------
+    ensemble : estimator
+        With the parameters `estimator`, which is cloned and not changed, and `n_jobs`, the number
+        of processes, on which the members do not depend.
+    table : Table
+    folds : sequence of Fold
+    tasks : sequence of sklearn.callback.CallbackContext
+        One for each fold.
+
+    Returns
+    -------
+    list of Member, in the order of the folds
+    """
+    members: list[Member] = Parallel(n_jobs=ensemble.n_jobs)(
+        delayed(_fit_member)(ensemble, clone(ensemble.estimator), table, fold, task)
+        for fold, task in zip(folds, tasks, strict=True)
+    )
+    return members
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether `fit` accepts `sample_weight`; of a pipeline, that of its last step."""
+    if isinstance(estimator, Pipeline):
+        return takes_weights(estimator.steps[-1][1])
+    parameters = inspect.signature(estimator.fit).parameters.values()
+    return any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _fit_member(ensemble: Any, model: Any, table: Table, fold: Fold, task: Any) -> Member:
+    """One fold: fit, and predict the rows held out."""
+    train, held_out = table.take(fold.train), table.take(fold.held_out)
+    task.call_on_fit_task_begin(estimator=ensemble, X=train.X, y=train.y)
+    _fit(model, train, held_out, task)
+    task.call_on_fit_task_end(estimator=ensemble, X=train.X, y=train.y)
+    return Member(model, predict_dist(model, held_out.X))
+
+
+def _fit(model: Any, train: Table, held_out: Table, task: Any) -> None:
+    """Fit a model, which stops by the held-out rows if it can."""
+    if isinstance(model, Pipeline):
+        head, last = model[:-1], model.steps[-1][1]
+        if len(head.steps) > 0:
+            train = train._replace(X=head.fit_transform(train.X, train.y))
+            held_out = held_out._replace(X=head.transform(held_out.X))
+            model.steps[:-1] = head.steps  # with a memory the fitted steps are other objects
+        _fit(last, train, held_out, task)
+        return
+    given = {} if train.weight is None else {"sample_weight": train.weight}
+    if _stops_early(model):
+        model.set_params(early_stopping=True)
+        given |= {"X_val": held_out.X, "y_val": held_out.y}
+        if train.weight is not None:
+            given["sample_weight_val"] = held_out.weight
+    with task.propagate_callback_context(model):
+        model.fit(train.X, train.y, **given)
+
+
+def _stops_early(model: Any) -> bool:
+    """Whether held-out rows that it is given can end its training."""
+    has_parameter = "early_stopping" in model.get_params(deep=False)
+    return has_parameter and bool(has_fit_parameter(model, "X_val"))

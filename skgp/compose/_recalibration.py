@@ -1,0 +1,131 @@
+"""One number that makes predictive distributions as wide as the targets say.
+
+It maximises the mean log density, or log probability, of rows that the distributions were not
+fitted to.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from skgp.distributions import Bernoulli, Categorical, DiscreteDistribution, NormalMixture
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+_LARGEST = 1e3  # factors lie between its inverse and itself
+_N_STARTS = 61  # of the one-dimensional search, over the logarithm of the factor
+_XATOL = 1e-8
+
+
+def best_scale(dist: Any, y: FloatArray, weight: FloatArray) -> float:
+    """Factor c of the deviations from the mean under which y has the highest log density.
+
+    With means m_i and densities p_i of rows of P_i observed outputs it maximises::
+
+        sum_i weight_i (log p_i(m_i + (y_i - m_i) / c) - P_i log c)
+
+    Of one normal per row, with the Mahalanobis distance d_i between y_i and m_i, that is::
+
+        c^2 = sum_i weight_i d_i^2 / sum_i weight_i P_i
+
+    Parameters
+    ----------
+    dist : NormalMixture of shape (n,) or (n, P)
+    y : array of shape (n,) or (n, P)
+        In the units of `dist`; NaN entries are missing.
+    weight : array of shape (n,)
+
+    Returns
+    -------
+    float
+        Between 1/1000 and 1000.
+
+    Raises
+    ------
+    TypeError
+        If `dist` is no mixture of normals.
+    """
+    if not isinstance(dist, NormalMixture):
+        raise TypeError(
+            f"recalibrate=True scales mixtures of normals, not a {type(dist).__name__}: keep it "
+            "off, or use an affine target transformer"
+        )
+    used = weight > 0.0
+    dist, y, weight = dist[used], y[used], weight[used]
+    mean = dist.mean()
+    n_observed = (~np.isnan(y)).reshape(len(y), -1).sum(axis=1)
+
+    def log_density(scale: float) -> FloatArray:
+        return dist.joint_logpdf(mean + (y - mean) / scale)
+
+    if dist.components().mean.shape[1] == 1:
+        # log p(m) - log p(y) = d^2 / 2, of the observed outputs alone
+        at_mean = dist.joint_logpdf(np.where(np.isnan(y), np.nan, mean))
+        squares = 2.0 * (at_mean - log_density(1.0))
+        c = np.sqrt((weight @ squares) / (weight @ n_observed))
+        return float(np.clip(c, 1.0 / _LARGEST, _LARGEST))
+    return _maximiser(lambda c: float(weight @ (log_density(c) - n_observed * np.log(c))))
+
+
+def stretched(dist: NormalMixture, scale: float) -> NormalMixture:
+    """Distribution of m + scale (Y - m), with the mean m of each row."""
+    weights, mean, std, factor = dist.components()
+    centre = dist.mean()[:, None]
+    with np.errstate(divide="ignore"):
+        log_w = np.log(weights)
+    mean = centre + scale * (mean - centre)
+    if factor is not None:
+        return NormalMixture(log_w, mean, None, scale * factor)
+    return NormalMixture(log_w, mean, scale * std)
+
+
+def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> float:
+    """Temperature T under which the labels y have the highest log probability.
+
+    Probabilities become p^(1/T), normalised: Guo et al. (2017), "On calibration of modern neural
+    networks", section 4.2. The factor of a class is 1/T on the logits, whose scale it is.
+
+    Parameters
+    ----------
+    dist : Bernoulli or Categorical of n rows
+    y : array of shape (n,)
+        Labels.
+    weight : array of shape (n,)
+
+    Returns
+    -------
+    float
+        Between 1/1000 and 1000.
+    """
+    used = weight > 0.0
+    dist, y, weight = dist[used], y[used], weight[used]
+    return _maximiser(lambda t: float(weight @ _floored(tempered(dist, t).pmf(y))))
+
+
+def tempered(dist: Any, temperature: float) -> Any:
+    """Distribution of the probabilities p^(1/temperature), normalised."""
+    logits = _floored(np.asarray(dist)) / temperature
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    classes = dist.classes
+    return Bernoulli(p[:, 1], classes) if type(dist) is Bernoulli else Categorical(p, classes)
+
+
+def _floored(p: FloatArray) -> FloatArray:
+    """Logarithm, finite where a probability rounds to zero."""
+    return np.asarray(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
+
+
+def _maximiser(objective: Callable[[float], float]) -> float:
+    """The positive number, at most `_LARGEST` and at least its inverse, of the highest value."""
+    grid = np.linspace(-np.log(_LARGEST), np.log(_LARGEST), _N_STARTS)
+    best = int(np.argmax([objective(float(np.exp(x))) for x in grid]))
+    around = grid[max(best - 1, 0)], grid[min(best + 1, _N_STARTS - 1)]
+    found = minimize_scalar(
+        lambda x: -objective(float(np.exp(x))), bounds=around, method="bounded",
+        options={"xatol": _XATOL},
+    )  # fmt: skip
+    return float(np.exp(found.x))

@@ -1,0 +1,130 @@
+"""The factor of recalibration against closed forms, brute force and scikit-learn's own search."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from skgp.compose._recalibration import best_scale, best_temperature, stretched, tempered
+from skgp.distributions import Bernoulli, Categorical, MonotoneTransformed, NormalMixture
+
+RNG = np.random.default_rng(0)
+N = 50
+WEIGHT = RNG.uniform(0.5, 2.0, size=N) * (np.arange(N) != 7)
+
+
+def targets(n_outputs: int | None) -> Any:
+    """Three times as wide as a standard normal; one entry is missing."""
+    y = 3.0 * RNG.normal(size=N if n_outputs is None else (N, n_outputs))
+    y[3, ...] = 1.0
+    if n_outputs is not None:
+        y[5, 0] = np.nan
+        y[6] = np.nan
+    return y
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_normals_have_a_closed_form(n_outputs: int | None) -> None:
+    """Without correlations: the root mean square of (y - m) / s over observed entries."""
+    y = targets(n_outputs)
+    mean, std = RNG.normal(size=y.shape), RNG.uniform(0.5, 2.0, size=y.shape)
+    z = ((y - mean) / std).reshape(N, -1)
+    w = np.where(np.isnan(z), 0.0, WEIGHT[:, None])
+    expected = np.sqrt(np.nansum(w * z**2) / w.sum())
+    assert best_scale(NormalMixture.normal(mean, std), y, WEIGHT) == pytest.approx(expected, 1e-9)
+
+
+def test_correlated_normals_have_the_mahalanobis_distance() -> None:
+    y = targets(2)
+    mean, factor = RNG.normal(size=(N, 2)), np.tril(RNG.uniform(0.5, 1.0, size=(N, 2, 2)))
+    total = count = 0.0
+    for i in range(N):
+        seen = ~np.isnan(y[i])
+        covariance = (factor[i] @ factor[i].T)[np.ix_(seen, seen)]
+        r = (y[i] - mean[i])[seen]
+        total += WEIGHT[i] * r @ np.linalg.solve(covariance, r)
+        count += WEIGHT[i] * seen.sum()
+    dist = NormalMixture.normal(mean, None, factor)
+    assert best_scale(dist, y, WEIGHT) == pytest.approx(np.sqrt(total / count), 1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+@pytest.mark.parametrize("width", [0.01, 1.0, 30.0])
+def test_mixtures_agree_with_brute_force(n_outputs: int | None, width: float) -> None:
+    """The log density of the stretched distribution on a fine grid of factors."""
+    y = targets(n_outputs)
+    shape = (N, 3) if n_outputs is None else (N, 3, n_outputs)
+    parts = 0.5 * width * RNG.normal(size=shape), width * RNG.uniform(0.5, 1.0, size=shape)
+    dist = NormalMixture(RNG.normal(size=3), *parts)
+    found = best_scale(dist, y, WEIGHT)
+    assert 0.2 < found * width / 3.0 < 5.0
+
+    def score(c: float) -> float:
+        return float(WEIGHT @ stretched(dist, c).joint_logpdf(y))
+
+    grid = np.geomspace(1e-3, 1e3, 4001)
+    best = max(grid, key=score)
+    assert found == pytest.approx(best, rel=4e-3)
+    assert score(found) >= score(best) - 1e-9
+
+
+def test_rows_of_weight_zero_do_not_count() -> None:
+    """Not even where the density is zero, times which zero is not a number."""
+    y = targets(None)
+    dist = NormalMixture([0.0, 0.0], [[-0.5, 0.5]] * N, 1.0)
+    expected = best_scale(dist, y, WEIGHT)
+    y[7] = np.inf
+    assert best_scale(dist, y, WEIGHT) == expected
+
+
+def test_targets_at_the_means_give_the_smallest_factor() -> None:
+    dist = NormalMixture.normal(np.arange(3.0), 1.0)
+    assert best_scale(dist, np.arange(3.0), np.ones(3)) == 1e-3
+
+
+@pytest.mark.parametrize("factor", [False, True])
+def test_stretched_is_an_affine_function_about_the_mean(factor: bool) -> None:
+    shape = (1, 3, 2)
+    mean, log_w = RNG.normal(size=shape), [0.0, 1.0, -np.inf]
+    scale = {"std": None, "scale_tril": np.tril(RNG.uniform(0.5, 1.0, size=(*shape, 2)))}
+    dist = NormalMixture(log_w, mean, **(scale if factor else {"std": 0.5}))  # type: ignore[arg-type]
+    centre = dist.mean()[0]
+    expected = dist.affine(centre - 1.7 * centre, [1.7, 1.7])
+    y = RNG.normal(size=(1, 2))
+    np.testing.assert_allclose(stretched(dist, 1.7).joint_logpdf(y), expected.joint_logpdf(y))
+    np.testing.assert_allclose(stretched(dist, 1.7).mean(), dist.mean(), rtol=1e-12)
+    np.testing.assert_allclose(stretched(dist, 1.7).std(), 1.7 * dist.std(), rtol=1e-12)
+
+
+def test_other_distributions_are_refused() -> None:
+    dist = MonotoneTransformed(NormalMixture.normal([0.0], 1.0), np.exp, np.log)
+    with pytest.raises(TypeError, match="MonotoneTransformed: keep it off"):
+        best_scale(dist, np.ones(1), np.ones(1))
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_temperature_agrees_with_a_descent(n_classes: int) -> None:
+    """On the logits, of which the inverse temperature is a factor."""
+    logits = 3.0 * RNG.normal(size=(N, n_classes))
+    labels = np.array(list("dbca")[:n_classes])
+    codes = np.array([RNG.choice(n_classes, p=np.exp(row)) for row in log_softmax(logits / 2.0, 1)])
+    p = np.exp(log_softmax(logits, axis=1))
+    dist: Any = Bernoulli(p[:, 1], labels) if n_classes == 2 else Categorical(p, labels)
+
+    def loss(beta: Any) -> float:
+        return -float(WEIGHT @ log_softmax(beta[0] * logits, axis=1)[np.arange(N), codes])
+
+    beta = minimize(loss, [1.0], tol=1e-12).x[0]
+    t = best_temperature(dist, labels[codes], WEIGHT)
+    assert t == pytest.approx(1.0 / beta, rel=1e-5)
+    expected = np.exp(log_softmax(logits / t, axis=1))
+    np.testing.assert_allclose(np.asarray(tempered(dist, t)), expected, rtol=1e-9)
+    assert tempered(dist, t).classes.tolist() == labels.tolist()
+
+
+def test_probabilities_of_zero_have_a_temperature() -> None:
+    dist = Bernoulli([0.0, 1.0, 1.0])
+    assert best_temperature(dist, np.array([0, 1, 1]), np.ones(3)) < 0.01
+    assert 100.0 < best_temperature(dist, np.array([0, 1, 0]), np.ones(3)) <= 1000.0
