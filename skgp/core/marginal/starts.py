@@ -18,7 +18,7 @@ _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _REFINED_ROWS = 1000  # up to which the descent goes on to the optimum: a training batch by default
 _REFINEMENTS = 60
-_LEAST_NOISE = 1e-6  # variance, relative to that of the targets
+_LEAST_NOISE = 1e-4  # variance, relative to that of the targets
 _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
@@ -31,7 +31,8 @@ def start_hyperparameters(
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
 
-    Up to 1,000 rows that is an optimum.
+    Up to 1,000 rows that is an optimum, with a penalty of half a nat for a parameter that moves by
+    one on its logarithmic scale: without it flat directions, or constant targets, lead anywhere.
 
     Parameters
     ----------
@@ -63,7 +64,13 @@ def start_hyperparameters(
 
     minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
     if len(x) <= _REFINED_ROWS:
-        refine(loss, parameters, _REFINEMENTS)
+        near = [parameter.detach().clone() for parameter in parameters]
+
+        def penalised() -> Tensor:
+            moves = [(p - q).square().sum() for p, q in zip(parameters, near, strict=True)]
+            return loss() + 0.5 * torch.stack(moves).sum() / weight.sum()
+
+        refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + _LEAST_NOISE
 
 
