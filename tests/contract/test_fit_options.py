@@ -232,8 +232,8 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
 def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     """100 epochs, but at least 3, and 500 to 10,000 steps.
 
-    SVGP needs 200 steps; deep models have fewer; latent covariates need 1,500 steps and may have 12,000. A chain has
-    2,000 steps, which its burn-in and its window need.
+    SVGP needs 200 steps; deep models have fewer; latent covariates need 1,500 steps and may have
+    12,000. A chain has 2,000 steps, which its burn-in and its window need.
     """
     model = case.make(max_iter="auto", batch_size=10)
     deep = (500, 167, 40, 3, 3)
