@@ -143,6 +143,7 @@ class DSPPRegressor(GPRegressor):
             variance=INITIAL_VAR,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             epochs=SIGMA_POINT_EPOCHS,
+            refined=True,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -143,6 +143,7 @@ class PPGPRRegressor(GPRegressor):
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=PREDICTIVE_EPOCHS,
+            refined=True,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -10,17 +10,14 @@ from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import SVGP_EPOCHS, stack_recipe
+from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.tops import orthogonal_top
 
 
-@family(
-    texts={"least_steps": "200"},
-    covariance=Deviation.choice("full", "diagonal", "delta"),
-)
+@family(covariance=Deviation.choice("full", "diagonal", "delta"))
 class SVGPRegressor(GPRegressor):
     """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 
@@ -121,5 +118,4 @@ class SVGPRegressor(GPRegressor):
             top=partial(orthogonal_top, self.n_orthogonal),
             covariance=covariance,
             optimizer=optimizer,
-            epochs=SVGP_EPOCHS,
         )

@@ -38,8 +38,6 @@ from skgp.recipes.stack import (
 )
 
 STACK_EPOCHS: Final = Epochs()
-# The kernel, the noise and q(u) of a table of one batch start at an optimum.
-SVGP_EPOCHS: Final = Epochs(least_steps=200)
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
 LONGEST: Final = 400  # epochs of a cross-validation
 # With more steps the inducing inputs overfit.
@@ -61,6 +59,7 @@ def stack_recipe(
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
+    refined: bool = False,
 ) -> Recipe:
     """The recipe of a stack of layers that is trained by minibatches.
 
@@ -69,7 +68,7 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, shares_kernel, misfit
+    outputs, kernels, below, top, covariance, shares_kernel, misfit, refined
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -90,6 +89,7 @@ def stack_recipe(
         features=features,
         shares_kernel=shares_kernel,
         misfit=misfit,
+        refined=refined,
     )
     return Recipe(
         build=partial(build_stack, spec),
@@ -115,6 +115,7 @@ def deep_recipe(
     covariance: Covariance | None = None,
     beta_reg: DivergenceWeight | None = None,
     epochs: Epochs = DEEP_EPOCHS,
+    refined: bool = False,
 ) -> Recipe:
     """The recipe of a stack with hidden layers, for an estimator with the parameters of `Layers`.
 
@@ -142,4 +143,5 @@ def deep_recipe(
         covariance=covariance,
         beta_reg=beta_reg,
         epochs=epochs,
+        refined=refined,
     )

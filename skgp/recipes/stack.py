@@ -140,6 +140,9 @@ class StackSpec:
         Whether the name of a kernel stands for one lengthscale for each input.
     misfit : callable (number of a layer from below, its columns) -> str or None
         Message for a kernel that does not fit a layer; None where the kernel's own suffices.
+    refined : bool
+        Whether kernel and noise start at an optimum of the bound if there are few rows: for an
+        objective that has a gradient there.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -153,6 +156,7 @@ class StackSpec:
     shares_kernel: bool = False
     ard: bool = True
     misfit: Callable[[int, int], str | None] | None = None
+    refined: bool = False
 
     def n_inducing(self, setup: Setup) -> int:
         """Inducing inputs of each layer."""
@@ -177,7 +181,7 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     if not below.n_layers or len(x) <= spec.batch_size:
         few, weight = setup.few()
         rows = h[few], outputs.latent[:, few], weight
-        noise_var = start_hyperparameters(top, *rows, INITIAL_NOISE)
+        noise_var = start_hyperparameters(top, *rows, INITIAL_NOISE, refined=spec.refined)
         rows = h, outputs.latent, setup.observed_weight
         n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
         start_posterior(top, *rows, noise_var, n_observed)

@@ -232,8 +232,8 @@ def test_the_noise_floor_is_a_floor(make: Any, data: Data) -> None:
 def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
     """100 epochs, but at least 3, and 500 to 10,000 steps.
 
-    SVGP needs 200 steps; deep models have fewer; latent covariates need 1,500 steps and may have
-    12,000. A chain has 2,000 steps, which its burn-in and its window need.
+    Deep models have fewer; latent covariates need 1,500 steps and may have 12,000. A chain has
+    2,000 steps, which its burn-in and its window need.
     """
     model = case.make(max_iter="auto", batch_size=10)
     deep = (500, 167, 40, 3, 3)
@@ -243,7 +243,6 @@ def test_the_number_of_epochs_chosen_automatically(case: Case) -> None:
         "IWDGPRegressor": (1500, 1500, 240, 12, 3),
         "DSPPRegressor": (100, 40, 40, 3, 3),
         "SGHMCDGPRegressor": (2000, 667, 40, 3, 3),
-        "SVGPRegressor": (200, 100, 100, 10, 3),
     }
     epochs = expected.get(case.cls.__name__, (500, 167, 100, 10, 3))
     n_batches = (1, 3, 50, 1000, 10**5)

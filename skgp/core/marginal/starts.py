@@ -17,7 +17,7 @@ _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimat
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _REFINED_ROWS = 1000  # up to which the descent goes on to the optimum: a training batch by default
-_REFINEMENTS = 60
+_REFINEMENTS = 100
 _LEAST_NOISE = 1e-4  # variance, relative to that of the targets
 _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
@@ -27,12 +27,19 @@ _LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
 
 
 def start_hyperparameters(
-    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
+    layer: SparseLayer,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    noise_var: float,
+    *,
+    refined: bool = False,
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
 
-    Up to 1,000 rows that is an optimum, with a penalty of half a nat for a parameter that moves by
-    one on its logarithmic scale: without it flat directions, or constant targets, lead anywhere.
+    If `refined`, and up to 1,000 rows, that is an optimum, with a penalty of half a nat for a
+    parameter that moves by one on its logarithmic scale: without it flat directions, or constant
+    targets, lead anywhere.
 
     Parameters
     ----------
@@ -43,6 +50,7 @@ def start_hyperparameters(
     weight : Tensor of shape (n,)
     noise_var : float
         Initial value of the noise variances.
+    refined : bool
 
     Returns
     -------
@@ -63,7 +71,7 @@ def start_hyperparameters(
         return -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
 
     minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
-    if len(x) <= _REFINED_ROWS:
+    if refined and len(x) <= _REFINED_ROWS:
         near = [parameter.detach().clone() for parameter in parameters]
 
         def penalised() -> Tensor:

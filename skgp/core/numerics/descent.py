@@ -9,6 +9,8 @@ from torch import Tensor
 
 from skgp.exceptions import NotPositiveDefiniteError
 
+_CONVERGED: Final = 1e-7  # largest entry of the gradient
+_RESOLUTION: Final = 1e-4  # of parameters, far above what rounding does to an optimum
 _HISTORY: Final = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 
 
@@ -45,7 +47,8 @@ def minimise(
 def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> None:
     """Change some parameters by L-BFGS, to the lowest loss that it meets.
 
-    A line search may try parameters that have no loss. The descent ends there.
+    A line search may try parameters that have no loss. The descent ends there. The result is rounded:
+    rows that are weighted or repeated, in any order, lead to the same parameters.
 
     Parameters
     ----------
@@ -59,6 +62,9 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
     optimizer = torch.optim.LBFGS(
         parameters,
         max_iter=n_iterations,
+        max_eval=2 * n_iterations,
+        tolerance_grad=_CONVERGED,
+        tolerance_change=0.0,
         history_size=_HISTORY,
         line_search_fn="strong_wolfe",
     )
@@ -78,4 +84,4 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
         optimizer.step(closure)
     with torch.no_grad():
         for parameter, value in zip(parameters, best, strict=True):
-            parameter.copy_(value)
+            parameter.copy_((value / _RESOLUTION).round() * _RESOLUTION)
