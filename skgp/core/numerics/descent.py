@@ -47,8 +47,8 @@ def minimise(
 def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> None:
     """Change some parameters by L-BFGS, to the lowest loss that it meets.
 
-    A line search may try parameters that have no loss. The descent ends there. The result is rounded:
-    rows that are weighted or repeated, in any order, lead to the same parameters.
+    A line search may try parameters that have no loss. The descent ends there. The result is
+    rounded: rows that are weighted or repeated, in any order, lead to the same parameters.
 
     Parameters
     ----------
