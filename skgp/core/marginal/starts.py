@@ -64,14 +64,17 @@ def start_hyperparameters(
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*layer.kernel.parameters(), log_noise]
+    refined = refined and len(x) <= _REFINED_ROWS
+    # Without a least noise the bound of constant targets has no optimum.
+    least = _LEAST_NOISE if refined else 0.0
 
     def loss(step: int = 0) -> Tensor:
-        noise = log_noise.exp() + _LEAST_NOISE  # or the bound of constant targets has no optimum
+        noise = log_noise.exp() + least
         bound = collapsed_bound(layer.kernel, Z, x, y, weight, noise, layer.jitter)
         return -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
 
     minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
-    if refined and len(x) <= _REFINED_ROWS:
+    if refined:
         near = [parameter.detach().clone() for parameter in parameters]
 
         def penalised() -> Tensor:
@@ -79,7 +82,7 @@ def start_hyperparameters(
             return loss() + 0.5 * torch.stack(moves).sum() / weight.sum()
 
         refine(penalised, parameters, _REFINEMENTS)
-    return log_noise.detach().exp() + _LEAST_NOISE
+    return log_noise.detach().exp() + least
 
 
 @torch.no_grad()
