@@ -169,3 +169,11 @@ def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     assert isinstance(PPGPRRegressor(**short).fit(X, y).stack_.top, SparseGP)
     long = PPGPRRegressor(**short, batch_size=500, n_inducing=5).fit(X_long, y_long)
     assert isinstance(long.stack_.top, DecoupledGP)
+
+
+@pytest.mark.parametrize("n_epochs", [5, 30, 400])
+def test_a_short_fit_is_the_beginning_of_a_long_one(n_epochs: int) -> None:
+    """The rate rises by a twentieth of its peak in each of the first epochs, then stays."""
+    rates = [gradual(n_epochs, epoch / n_epochs) for epoch in range(n_epochs)]
+    expected = [min(1.0, (1 + epoch) / 20) for epoch in range(n_epochs)]
+    np.testing.assert_allclose(rates, expected, rtol=1e-12)
