@@ -33,7 +33,8 @@ FOUND_EPOCHS: Final = Deviation(
         Epochs. "auto" finds them if there are 20 rows or more, and no more than `batch_size`:
         models of five folds (three above 200 rows) train for up to 400 epochs and score the rows
         left out of them; then a model of all rows trains for as many epochs as scored best. For
-        more rows, "auto" is $auto_epochs, but no more than make $most_steps steps (and at least 3).
+        more rows, "auto" is $auto_epochs, but no more than make $most_steps steps (and at least 3),
+        and enough for $least_steps steps.
     """,
 )
 _NORMALIZE_X: Final = Parameter(

@@ -25,7 +25,7 @@ from skgp.recipes.stack import INITIAL_VAR
 
 
 @family(
-    texts={"auto_epochs": "40", "most_steps": "2,000"},
+    texts={"auto_epochs": "40", "least_steps": "100", "most_steps": "2,000"},
     kernel=LAYER_KERNELS,
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),

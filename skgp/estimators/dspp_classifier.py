@@ -22,6 +22,7 @@ from skgp.recipes.stack import INITIAL_VAR
 @family(
     texts={
         "auto_epochs": "40",
+        "least_steps": "100",
         "most_steps": "2,000",
         "of_several": "robust-max",
     },

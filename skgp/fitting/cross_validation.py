@@ -10,7 +10,7 @@ import torch
 from skgp.core.folds import fold_numbers
 from skgp.core.training.plan import Plan
 from skgp.core.training.run import Run
-from skgp.exceptions import NonFiniteLossError
+from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.fit import (
     Targets,
     candidate,
@@ -81,7 +81,8 @@ def cross_validated_scores(
     Returns
     -------
     list of float
-        Empty if there are too few distinct rows, or if training diverges in the first epoch.
+        Empty if there are too few distinct rows, if a model of a fold has no start, or if training
+        diverges in the first epoch.
     """
     running = dataclasses.replace(running, n_restarts=1)
     folds = fold_numbers(whole.keys, targets.groups(whole.Y), plan.n_folds)
@@ -93,7 +94,10 @@ def cross_validated_scores(
         table = make_table(rows.take(folds != fold), targets, running, whole.like)
         scales = table.x_scale, table.y_scale
         held_out = scaled_table(rows.take(folds == fold), scales, whole.like)
-        model = first_models(recipe, table, targets, running, rng)[0]
+        try:
+            model = first_models(recipe, table, targets, running, rng)[0]
+        except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
+            return []
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
         runs.append(Run(candidate(recipe, model, table.n_data), table, plan, generator, validate))

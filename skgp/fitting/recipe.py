@@ -105,7 +105,7 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         max_iter=int(max_iter),
         batch_size=batch_size,
         schedule=one_cycle,
-        n_trial_epochs=max(1, math.ceil(0.05 * int(max_iter))),
+        n_trial_epochs=_trial_epochs(int(max_iter)),
         n_iter_no_change=stopping.patience,
         tol=stopping.tol,
     )
@@ -113,7 +113,17 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
 
 def of_length(plan: Plan, n_epochs: int) -> Plan:
     """A plan whose length was found by cross-validation, with so many epochs."""
-    return replace(plan, max_iter=n_epochs, schedule=partial(gradual, n_epochs))
+    return replace(
+        plan,
+        max_iter=n_epochs,
+        schedule=partial(gradual, n_epochs),
+        n_trial_epochs=_trial_epochs(n_epochs),
+    )
+
+
+def _trial_epochs(n_epochs: int) -> int:
+    """Epochs after which restarts are compared: a twentieth."""
+    return max(1, math.ceil(0.05 * n_epochs))
 
 
 def float64_if_one_batch(batch_size: int, n: int) -> str:

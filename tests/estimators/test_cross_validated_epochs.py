@@ -14,9 +14,10 @@ from skgp.core.nodes.sigma_points import LearnedNodes, MatchedNodes
 from skgp.core.subsample import row_keys
 from skgp.core.training.plan import gradual
 from skgp.estimators import dspp, ppgpr
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation, recipe
 from skgp.fitting.cross_validation import best_length
-from skgp.fitting.recipe import Epochs
+from skgp.fitting.recipe import Epochs, of_length
 from skgp.scoring import coverage, nll
 
 LONGEST = 30
@@ -169,6 +170,21 @@ def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     assert isinstance(PPGPRRegressor(**short).fit(X, y).stack_.top, SparseGP)
     long = PPGPRRegressor(**short, batch_size=500, n_inducing=5).fit(X_long, y_long)
     assert isinstance(long.stack_.top, DecoupledGP)
+
+
+def test_a_fold_that_has_no_start_does_not_fail_the_fit(problem, monkeypatch) -> None:
+    def no_start(*args, **kwargs):
+        raise NotPositiveDefiniteError("no factor")
+
+    monkeypatch.setattr(cross_validation, "first_models", no_start)
+    model = PPGPRRegressor(random_state=0).fit(*problem)
+    assert model.n_iter_ == 100
+    assert model.validation_scores_ is None
+
+
+def test_restarts_are_compared_after_a_twentieth_of_the_epochs_found() -> None:
+    plan = PPGPRRegressor()._recipe().plan(60)
+    assert (of_length(plan, 200).n_trial_epochs, of_length(plan, 7).n_trial_epochs) == (10, 1)
 
 
 @pytest.mark.parametrize("n_epochs", [5, 30, 400])
