@@ -152,9 +152,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if X_val is not None:
             return rows, read(X_val, y_val, weight_val, rows)
         params = self.get_params(deep=False)
-        if params["early_stopping"]:
-            return split(rows, params["validation_fraction"], rng)
-        return rows, None
+        if self._recipe().plan(len(rows.X)).n_iter_no_change is None:
+            return rows, None
+        return split(rows, params["validation_fraction"], rng)
 
     @with_callbacks
     def _train(

@@ -26,15 +26,29 @@ _MAX_ITER: Final = Parameter(
         3), and enough for $least_steps steps.
     """,
 )
-# `max_iter` of a family that finds its epochs on small tables.
+# `max_iter` and `early_stopping` of a family that finds its epochs by held-out rows.
 FOUND_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
-        Epochs. "auto" finds them if there are 20 rows or more, and no more than `batch_size`:
-        models of five folds (three above 200 rows) train for up to 400 epochs and score the rows
-        left out of them; then a model of all rows trains for as many epochs as scored best. For
-        more rows, "auto" is $auto_epochs, but no more than make $most_steps steps (and at least 3),
-        and enough for $least_steps steps.
+        Epochs, of which `early_stopping` may leave some out. "auto": up to 400, and for more than
+        `batch_size` rows no more than make $most_steps steps; without `early_stopping`,
+        $auto_epochs, but no more than make $most_steps steps (and at least 3), and enough for
+        $least_steps steps.
+    """,
+)
+FOUND_STOPPING: Final = Deviation(
+    annotation='bool | Literal["auto"]',
+    default='"auto"',
+    constraint=["boolean", one_of("auto")],
+    text="""
+    early_stopping : bool or "auto", default=$default
+        How held-out rows find the number of epochs. "auto": up to `batch_size` rows (and from 20
+        on), models of five folds (three above 200 rows) score the rows left out of them; then a
+        model of all rows trains for as many epochs as scored best. Up to a hundred times
+        `batch_size`, the model is an average over the last epochs, and training stops when it no
+        longer scores better on the rows of `X_val`, else on a share `validation_fraction` of the
+        training rows. For more, as False: `max_iter` epochs of one cycle of the learning rate. True
+        is one cycle that stops when the score no longer improves, and keeps the best parameters.
     """,
 )
 _NORMALIZE_X: Final = Parameter(

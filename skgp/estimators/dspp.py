@@ -7,7 +7,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._fit_groups import FOUND_EPOCHS
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
     AUTO_HIDDEN_MEAN,
@@ -32,6 +32,7 @@ from skgp.recipes.stack import INITIAL_VAR
     n_inducing=AUTO_INDUCING,
     beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
+    early_stopping=FOUND_STOPPING,
     hidden_mean=AUTO_HIDDEN_MEAN,
     noise_floor=Deviation(default="1e-5"),
 )
@@ -116,7 +117,7 @@ class DSPPRegressor(GPRegressor):
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
+        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,

@@ -9,7 +9,7 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._fit_groups import FOUND_EPOCHS
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
@@ -31,6 +31,7 @@ from skgp.recipes.stack import INITIAL_VAR
     covariance=Deviation(default='"diagonal"'),
     beta_reg=Deviation(default="5.0"),
     max_iter=FOUND_EPOCHS,
+    early_stopping=FOUND_STOPPING,
 )
 class DSPPClassifier(Classifier):
     """Deep sigma point process classification.
@@ -113,7 +114,7 @@ class DSPPClassifier(Classifier):
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
+        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,

@@ -8,7 +8,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation
-from skgp.estimators._fit_groups import FOUND_EPOCHS
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
 from skgp.estimators._model_groups import AUTO_BETA_REG
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -25,6 +25,7 @@ from skgp.recipes.tops import decoupled_if_long, decoupled_top
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
     beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
+    early_stopping=FOUND_STOPPING,
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRRegressor(GPRegressor):
@@ -109,7 +110,7 @@ class PPGPRRegressor(GPRegressor):
         batch_size: int = 1000,
         learning_rate_init: float = 0.02,
         optimizer: Literal["adam", "natgrad"] = "adam",
-        early_stopping: bool = False,
+        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,

@@ -8,7 +8,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
-from skgp.estimators._fit_groups import FOUND_EPOCHS
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
@@ -21,6 +21,7 @@ from skgp.recipes.tops import decoupled_top
     texts={"of_several": "robust-max"},
     covariance=Deviation.choice("decoupled", "full", "diagonal", "delta", default="decoupled"),
     max_iter=FOUND_EPOCHS,
+    early_stopping=FOUND_STOPPING,
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRClassifier(Classifier):
@@ -88,7 +89,7 @@ class PPGPRClassifier(Classifier):
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.02,
-        early_stopping: bool = False,
+        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,

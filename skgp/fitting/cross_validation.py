@@ -47,9 +47,10 @@ def found_plan(
     if not plan.n_folds:
         return plan, []
     if n_earlier:
-        return of_length(plan, n_earlier), []
+        return of_length(plan, min(plan.max_iter, n_earlier)), []
     scores = cross_validated_scores(recipe, rows, whole, targets, running, plan, rng)
-    return of_length(plan, best_length(scores, plan.tol) if scores else _UNKNOWN), scores
+    n_epochs = best_length(scores, plan.tol) if scores else min(_UNKNOWN, plan.max_iter)
+    return of_length(plan, n_epochs), scores
 
 
 def cross_validated_scores(

@@ -272,7 +272,7 @@ def fit_chunk(
     run = Run(
         fresh._replace(optimizer=Clipped(trained, fresh.optimizer)),
         table,
-        dataclasses.replace(plan, max_iter=1, schedule=constant, ceiling=math.inf),
+        dataclasses.replace(plan, max_iter=1, schedule=constant, averaged=False, ceiling=math.inf),
         torch.Generator().manual_seed(draw_seed(rng)),
     )
     if state is not None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.training.optimizers import Optimizer
-from skgp.core.training.plan import Plan, constant, count_batches, gradual, one_cycle
+from skgp.core.training.plan import Plan, count_batches, gradual, one_cycle
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
@@ -21,6 +21,11 @@ _LEAST_ROWS: Final = 20  # of a table that is cross-validated
 _FEW_ROWS: Final = 200  # up to which there are more folds
 _FOLDS: Final = 5
 _FOLDS_OF_MANY: Final = 3
+_MOST_BATCHES: Final = 100  # of an epoch, up to which early_stopping="auto" holds out rows
+_PATIENT_STEPS: Final = (
+    100  # without a better score, after which early_stopping="auto" stops at most
+)
+_WORTHWHILE: Final = 0.01  # gain that counts there, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
 
 
@@ -54,14 +59,19 @@ class Minibatch:
 class Stopping:
     """Parameter group: when to stop early."""
 
-    early_stopping: bool
+    early_stopping: bool | Literal["auto"]
     n_iter_no_change: int
     tol: float
 
     @property
+    def is_asked_for(self) -> bool:
+        """Whether to stop by held-out rows, however many rows there are."""
+        return self.early_stopping != "auto" and bool(self.early_stopping)
+
+    @property
     def patience(self) -> int | None:
         """Epochs without a better validation score after which training stops; None: never."""
-        return self.n_iter_no_change if self.early_stopping else None
+        return self.n_iter_no_change if self.is_asked_for else None
 
 
 NEVER: Final = Stopping(early_stopping=False, n_iter_no_change=1, tol=0.0)
@@ -78,7 +88,8 @@ class Epochs:
     least_steps, most_steps : int
         Steps, between which the epochs are chosen.
     longest : int
-        If positive, a table of one batch finds its epochs by cross-validation, up to so many.
+        Up to which held-out rows find the number of epochs, for a family that has
+        early_stopping="auto".
     """
 
     usual: int = 100
@@ -93,21 +104,31 @@ class Epochs:
 
 
 def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: int) -> Plan:
-    """The plan of minibatches of n rows: one cycle, or as long as a cross-validation finds."""
-    max_iter, batch_size = minibatch.max_iter, minibatch.batch_size
-    if max_iter == "auto":
-        if epochs.longest and _LEAST_ROWS <= n <= batch_size and not stopping.early_stopping:
-            plan = Plan(epochs.longest, batch_size, constant, 1, None, stopping.tol)
-            n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
-            return of_length(replace(plan, n_folds=n_folds), epochs.longest)
-        max_iter = epochs.number(count_batches(n, batch_size))
-    return Plan(
-        max_iter=int(max_iter),
+    """The plan of minibatches of n rows: one cycle, or as long as held-out rows allow."""
+    batch_size, is_auto = minibatch.batch_size, minibatch.max_iter == "auto"
+    n_batches = count_batches(n, batch_size)
+    usual = epochs.number(n_batches) if is_auto else int(minibatch.max_iter)
+    plan = Plan(
+        max_iter=usual,
         batch_size=batch_size,
         schedule=one_cycle,
-        n_trial_epochs=_trial_epochs(int(max_iter)),
+        n_trial_epochs=_trial_epochs(usual),
         n_iter_no_change=stopping.patience,
         tol=stopping.tol,
+    )
+    if stopping.early_stopping != "auto" or not _LEAST_ROWS <= n <= _MOST_BATCHES * batch_size:
+        return plan
+    longest = epochs.longest if is_auto else usual
+    if n <= batch_size:
+        n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
+        return replace(of_length(plan, longest), n_folds=n_folds)
+    most = max(usual, min(longest, epochs.most_steps // n_batches)) if is_auto else usual
+    patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
+    return replace(
+        of_length(plan, most),
+        averaged=True,
+        n_iter_no_change=patience,
+        tol=max(stopping.tol, _WORTHWHILE),
     )
 
 
@@ -147,7 +168,8 @@ def always_float32(n: int) -> str:
 
 def no_stream_if_stopping(p: Any) -> str | None:
     """Why an estimator that stops early takes no streams."""
-    return "partial_fit does not support early_stopping=True" if p.early_stopping else None
+    stops = pick(Stopping, p).is_asked_for
+    return "partial_fit does not support early_stopping=True" if stops else None
 
 
 def as_trained(model: Model, table: Table) -> Model:

@@ -85,6 +85,9 @@ class Plan:
         What counts as better, in nats per row.
     ceiling : float
         A loss this many times the first counts as infinite.
+    averaged : bool
+        Whether validation scores, and the end of training, are those of an average of the states at
+        the ends of the epochs.
     n_folds : int
         If positive, `max_iter` is a limit, and a cross-validation with so many folds finds the
         number of epochs.
@@ -97,6 +100,7 @@ class Plan:
     n_iter_no_change: int | None
     tol: float
     ceiling: float = 1e9
+    averaged: bool = False
     n_folds: int = 0
 
     def n_batches(self, n_rows: int) -> int:

@@ -1,8 +1,8 @@
 """The one training loop: minibatches, one cycle, restarts, healing, early stopping."""
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.numerics.allocator import keep_freed_blocks
 from skgp.core.training.plan import Candidate, Data, History, Plan
+from skgp.core.training.states import averaged, copied
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -31,6 +32,8 @@ class Run(Generic[ModuleT]):
       there;
     - `completed`, after the last epoch that is in the history; an interrupted fit ends there;
     - `best`, that of the best validation score.
+
+    If the plan says so, the modules of the last two are averages over epochs.
 
     Parameters
     ----------
@@ -69,6 +72,7 @@ class Run(Generic[ModuleT]):
         self._last: tuple[Tensor, int, float] | None = None
         self._best_score = -math.inf
         self._best: dict[str, Any] | None = None
+        self._average: dict[str, Tensor] | None = None  # of the states at the ends of epochs
         self._good = self._proven = self._completed = self._copy()
 
     # ------------------------------------------------------------- an epoch
@@ -113,7 +117,10 @@ class Run(Generic[ModuleT]):
         self._good = self._copy()
         if is_last:
             self._proven = self._good
-        score = None if self.validate is None else self.validate(self.module)
+        if self.plan.averaged:
+            self._average = averaged(self._average, self._good["module"], self.epochs_done)
+        with self.outcome() as module:
+            score = None if self.validate is None else self.validate(module)
         self._record(total / len(self.data), score)
 
     @property
@@ -156,7 +163,7 @@ class Run(Generic[ModuleT]):
             return
         rows, step, before = self._last
         proven = self._proven
-        state = _copied(self.module.state_dict())  # an evaluation moves on running statistics
+        state = copied(self.module.state_dict())  # an evaluation moves on running statistics
         try:
             after = self.gradients(self.data.batch(rows), step).item()
         finally:
@@ -178,17 +185,33 @@ class Run(Generic[ModuleT]):
         self.optimizer.shorten(_HEALED_STEP)
         self._n_healed += 1
 
+    @contextmanager
+    def outcome(self) -> Iterator[ModuleT]:
+        """The module as a fit that ends now would leave it."""
+        if self._average is None:
+            yield self.module
+            return
+        self.module.load_state_dict(self._average)
+        try:
+            yield self.module
+        finally:
+            self.module.load_state_dict(self._good["module"])
+
+    def _end(self) -> dict[str, Any]:
+        """The state in which a fit that ends now is left."""
+        return self._good if self._average is None else {**self._good, "module": self._average}
+
     def _record(self, loss: float, score: float | None) -> None:
         """Take an epoch into the history."""
         self.history.loss_curve.append(loss)
-        self._completed = self._good
+        self._completed = self._end()
         if score is None:
             return
         self.history.validation_scores.append(score)
         # A difference, not a ratio: log densities have no sign to rely on.
         self._stale = 0 if score > self._best_score + self.plan.tol else self._stale + 1
         if score > self._best_score and self.plan.n_iter_no_change is not None:
-            self._best_score, self._best = score, self._good
+            self._best_score, self._best = score, self._completed
 
     # ------------------------------------------------------------- a fit
 
@@ -224,12 +247,16 @@ class Run(Generic[ModuleT]):
         """
         if self._best is not None:
             self._restore(self._best)
-        elif self._good is not self._proven:
+            return self.module, self.history
+        if self._good is not self._proven:
             try:
                 self._check_last_step()
             except (NonFiniteLossError, NotPositiveDefiniteError):
                 self._restore(self._proven)
                 del self.history.loss_curve[-1:], self.history.validation_scores[-1:]
+                return self.module, self.history
+        if self._average is not None:
+            self._restore(self._completed)
         return self.module, self.history
 
     # ------------------------------------------------------------- its state
@@ -243,9 +270,10 @@ class Run(Generic[ModuleT]):
         values = {name.strip("_"): getattr(self, name) for name in names}
         proven = None if self._proven is self._good else self._proven
         states = {"good": self._good, "proven": proven, "best": self._best}
+        states |= {"average": self._average}
         history = self.history.loss_curve, self.history.validation_scores
         generator = self.generator.get_state()
-        return _copied({**values, **states, "history": list(history), "generator": generator})
+        return copied({**values, **states, "history": list(history), "generator": generator})
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from the `state` of a run of the same plan, data, model and functions.
@@ -257,7 +285,7 @@ class Run(Generic[ModuleT]):
         """
         if self.epochs_done or self._n_healed:
             raise ValueError("a run that has begun cannot go on from another state")
-        state = _copied(state)
+        state = copied(state)
         for _ in range(state["n_healed"]):
             self.optimizer.shorten(_HEALED_STEP)
         self.epochs_done, self._n_healed = state["epochs_done"], state["n_healed"]
@@ -265,19 +293,20 @@ class Run(Generic[ModuleT]):
         self._last, self._best_score, self._best = state["last"], state["best_score"], state["best"]
         self.history = History(*state["history"])
         self.generator.set_state(state["generator"])
-        self._good = self._completed = state["good"]
+        self._good, self._average = state["good"], state["average"]
+        self._completed = self._end()
         self._proven = self._good if state["proven"] is None else state["proven"]
         self._restore(self._good)
 
     def _copy(self) -> dict[str, Any]:
         """Copy of everything that a rollback restores."""
         state = {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
-        copied: dict[str, Any] = _copied(state)
-        return copied
+        twin: dict[str, Any] = copied(state)
+        return twin
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Go back to an earlier `_copy`."""
-        state = _copied(state)
+        state = copied(state)
         self.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -328,16 +357,22 @@ def train(
     try:
         if chosen is None:
             chosen = _choose(runs, min(plan.n_trial_epochs, plan.max_iter))
-            if on_epoch(chosen.module, chosen.history):
+            if _stops(chosen, on_epoch):
                 return chosen.finish()
         while not chosen.is_done:
             chosen.epoch()
-            if on_epoch(chosen.module, chosen.history):
+            if _stops(chosen, on_epoch):
                 break
     except KeyboardInterrupt:
         chosen = chosen or min(runs, key=Run.last_loss)
         chosen.interrupt()
     return chosen.finish()
+
+
+def _stops(run: Run[ModuleT], on_epoch: Callable[[ModuleT, History], bool]) -> bool:
+    """Whether to stop after an epoch."""
+    with run.outcome() as module:
+        return on_epoch(module, run.history)
 
 
 def _choose(runs: Sequence[Run[ModuleT]], n_epochs: int) -> Run[ModuleT]:
@@ -348,19 +383,6 @@ def _choose(runs: Sequence[Run[ModuleT]], n_epochs: int) -> Run[ModuleT]:
     if best.failure is not None:
         raise best.failure
     return best
-
-
-def _copied(value: Any) -> Any:
-    """A deep copy. That of the standard library takes a visible share of a short fit."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
-    if isinstance(value, dict):
-        copied = copy.copy(value)  # with the versions of modules that torch hangs on its own
-        copied.update((key, _copied(item)) for key, item in value.items())
-        return copied
-    if isinstance(value, list):
-        return [_copied(item) for item in value]
-    return copy.deepcopy(value)
 
 
 def _draw_seed(generator: torch.Generator) -> int:
