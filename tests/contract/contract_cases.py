@@ -109,7 +109,13 @@ def rows_have_draws(estimator: Any) -> bool:
     return "n_prediction_samples" in params and params.get("n_layers", 2) > 1
 
 
-_COMMON = {"n_inducing": 15, "max_iter": 20, "learning_rate_init": 0.03, "random_state": 0}
+_COMMON = {
+    "n_inducing": 15,
+    "max_iter": 20,
+    "learning_rate_init": 0.03,
+    "early_stopping": False,  # exactly so many epochs, unless a case says otherwise
+    "random_state": 0,
+}
 _PPGPR = {"n_inducing_mean": 20}
 _DGP = {"width": 3, "n_samples": 3, "n_prediction_samples": 8}
 _DSPP = {"width": 3, "n_sites": 3}
@@ -147,6 +153,7 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-full", PPGPRRegressor, {"covariance": "full", **_PPGPR}),
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
+    Case("ppgpr-found", PPGPRRegressor, {"early_stopping": "auto", **_PPGPR}),
 )
 # Hidden layers below a sparse one.
 DEEP_REGRESSORS = (
@@ -159,6 +166,7 @@ DEEP_REGRESSORS = (
         {"objective": "predictive", "hidden_mean": "concatenate", **_DGP},
     ),
     Case("dspp", DSPPRegressor, _DSPP),
+    Case("dspp-found", DSPPRegressor, {"early_stopping": "auto", **_DSPP}),
     Case("dspp-qr3", DSPPRegressor, {"quadrature": "qr3", "hidden_mean": "linear", **_DSPP}),
     Case(
         "dspp-qr1",

@@ -132,6 +132,17 @@ def test_a_gain_above_tol_renews_the_patience(offset: float) -> None:
     assert module.w.tolist() == parameters[5]
 
 
+def test_small_gains_add_up_to_one_that_counts() -> None:
+    """Gains of 0.04 under tol = 0.1 pass it after three epochs."""
+    scores = [0.04 * s for s in range(9)] + [0.32] * 3
+    validate, parameters = scripted(scores)
+    module, history = fit(
+        line(), Rows(8), n_iter_no_change=3, tol=0.1, validate=validate, max_iter=20
+    )
+    assert history.validation_scores == scores[:10]
+    assert module.w.tolist() == parameters[8]
+
+
 def test_best_parameters_return_even_if_patience_never_runs_out() -> None:
     validate, parameters = scripted([0.0, 3.0, 1.0, 2.0])
     module, history = fit(line(), Rows(8), max_iter=4, n_iter_no_change=10, validate=validate)

@@ -65,7 +65,8 @@ class Run(Generic[ModuleT]):
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0
         self._n_healed = 0  # rollbacks, each of which has shortened the steps
-        self._stale = 0  # epochs without a better validation score
+        self._stale = 0  # epochs since the last gain in validation score that counts
+        self._mark = -math.inf  # score at that gain
         self._ceiling = math.inf
         self._first = math.inf  # loss of the first step
         # Rows and number of the last step, and the loss before it.
@@ -208,8 +209,10 @@ class Run(Generic[ModuleT]):
         if score is None:
             return
         self.history.validation_scores.append(score)
-        # A difference, not a ratio: log densities have no sign to rely on.
-        self._stale = 0 if score > self._best_score + self.plan.tol else self._stale + 1
+        self._stale += 1
+        # A difference, not a ratio: log densities have no sign to rely on. Small gains add up.
+        if score > self._mark + self.plan.tol:
+            self._stale, self._mark = 0, score
         if score > self._best_score and self.plan.n_iter_no_change is not None:
             self._best_score, self._best = score, self._completed
 
@@ -266,7 +269,8 @@ class Run(Generic[ModuleT]):
 
         The plan, the data and the functions are not part of it.
         """
-        names = ("epochs_done", "_n_healed", "_stale", "_ceiling", "_first", "_last", "_best_score")
+        names = ("epochs_done", "_n_healed", "_stale", "_mark", "_ceiling", "_first", "_last")
+        names += ("_best_score",)
         values = {name.strip("_"): getattr(self, name) for name in names}
         proven = None if self._proven is self._good else self._proven
         states = {"good": self._good, "proven": proven, "best": self._best}
@@ -290,6 +294,7 @@ class Run(Generic[ModuleT]):
             self.optimizer.shorten(_HEALED_STEP)
         self.epochs_done, self._n_healed = state["epochs_done"], state["n_healed"]
         self._stale, self._ceiling, self._first = state["stale"], state["ceiling"], state["first"]
+        self._mark = state["mark"]
         self._last, self._best_score, self._best = state["last"], state["best_score"], state["best"]
         self.history = History(*state["history"])
         self.generator.set_state(state["generator"])
