@@ -222,8 +222,8 @@ AUTO_HIDDEN_MEAN: Final = replace(
     Deviation.choice("auto", "linear", "identity", "concatenate", default="auto"),
     text=_HIDDEN_MEAN_TEXT
     + """
-        "auto" concatenates up to `batch_size` rows, unless `topology` speaks of linear means, and
-        is "linear" for more rows and for streams.
+        "auto" concatenates up to ten times `batch_size` rows, unless `topology` speaks of linear
+        means, and is "linear" for more rows and for streams.
         """,
 )
 _CLASSES: Final[Group] = (
@@ -353,8 +353,8 @@ _SIGMA_POINTS: Final[Group] = (
         standard normal; the others are the paper's. "qr3" learns n_sites nodes and their weights;
         "qr1" a grid of learned sites with learned joint weights; "qr2" the same with sites
         symmetric about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "auto" is "matched"
-        up to `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and for
-        streams.
+        up to ten times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and
+        for streams.
         """,
     ),
 )

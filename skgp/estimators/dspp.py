@@ -51,8 +51,9 @@ class DSPPRegressor(GPRegressor):
     $sigma_points
     n_inducing : int or "auto", default="auto"
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        node. "auto" is 64 up to `batch_size` rows, where more overfit, and 300 for more rows and
-        for streams.
+        node. "auto" is 64 up to `batch_size` rows, where more overfit, three times the square root
+        of the number of rows (at most 300) up to ten times as many, and 300 for more rows and for
+        streams.
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     beta_reg : float or "auto", default="auto"

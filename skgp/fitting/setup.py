@@ -82,9 +82,9 @@ class Setup:
     restart: int
     seed: int
 
-    def fits_into(self, batch_size: int) -> bool:
-        """Whether all training rows are one batch."""
-        return not self.is_streamed and self.n_rows <= batch_size
+    def fits_into(self, batch_size: int, n_batches: int = 1) -> bool:
+        """Whether all training rows are at most so many batches."""
+        return not self.is_streamed and self.n_rows <= n_batches * batch_size
 
     @property
     def observed_weight(self) -> Tensor:

@@ -15,7 +15,14 @@ from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.core.nodes.sigma_points import GRIDS, make_quadrature
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import Below, MakeBelow, StackSpec, kernel_of, sparse_layer
+from skgp.recipes.stack import (
+    FEW_BATCHES,
+    Below,
+    MakeBelow,
+    StackSpec,
+    kernel_of,
+    sparse_layer,
+)
 
 MakeNodes = Callable[[Setup, Sequence[int]], NodeRule]
 
@@ -48,8 +55,8 @@ class Layers:
     def of(self, is_small: bool) -> "Layers":
         """The same with a prior mean in the place of "auto".
 
-        A small table has one batch. A top layer that sees the inputs of the model starts as a GP
-        of them there.
+        A small data set has few batches. A top layer that sees the inputs of the model starts as a
+        GP of them there.
         """
         if self.hidden_mean != "auto":
             return self
@@ -112,7 +119,7 @@ class Sites:
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
         name = self.quadrature
         if name == "auto":
-            name = "matched" if setup.fits_into(self.batch_size) else "qr3"
+            name = "matched" if setup.fits_into(self.batch_size, FEW_BATCHES) else "qr3"
         return make_quadrature(name, widths, self.n_sites, setup.seed_for("nodes"))
 
 
@@ -131,7 +138,7 @@ def hidden_gps(
     layers; `alone` is what stands there if the top layer is the only one.
     """
     built: list[Layer] = []
-    layers = layers.of(is_small=setup.fits_into(spec.batch_size))
+    layers = layers.of(is_small=setup.fits_into(spec.batch_size, FEW_BATCHES))
     connections = layers.connections
     h = x
     # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.

@@ -26,8 +26,12 @@ INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
 INITIAL_VAR: Final = 0.1  # of q(v)
 CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 
+# Batches up to which a deep model has sigma points that are fixed and a top layer that sees the
+# inputs, by default; with more rows learned points overfit less than they gain.
+FEW_BATCHES: Final = 10
 FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
 MANY_INDUCING: Final = 300
+_INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 
 
 @dataclass(frozen=True)
@@ -162,7 +166,11 @@ class StackSpec:
         """Inducing inputs of each layer."""
         number = self.inducing.n_inducing
         if number == "auto":
-            return FEW_INDUCING if setup.fits_into(self.batch_size) else MANY_INDUCING
+            if setup.fits_into(self.batch_size):
+                return FEW_INDUCING
+            if not setup.fits_into(self.batch_size, FEW_BATCHES):
+                return MANY_INDUCING
+            return min(MANY_INDUCING, math.ceil(_INDUCING_PER_ROOT * math.sqrt(setup.n_rows)))
         return number
 
 

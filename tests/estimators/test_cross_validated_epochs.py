@@ -47,7 +47,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((60, 1), dtype=bool), 5)
     scores = []
     for fold in range(5):
-        part = PPGPRRegressor(max_iter=LONGEST, random_state=0)
+        part = PPGPRRegressor(max_iter=LONGEST, early_stopping=False, random_state=0)
         out = folds == fold
         part.fit(X[~out], y[~out], X_val=X[out], y_val=y[out])
         scores.append(part.validation_scores_)
@@ -58,7 +58,8 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     assert model.n_iter_ == 1 + int(np.argmax(expected >= expected.max() - 1e-4))
 
     monkeypatch.setattr(recipe, "one_cycle", partial(gradual, model.n_iter_))
-    alone = PPGPRRegressor(max_iter=model.n_iter_, random_state=0).fit(X, y)
+    alone = PPGPRRegressor(max_iter=model.n_iter_, early_stopping=False, random_state=0)
+    alone.fit(X, y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)
 
 
@@ -110,15 +111,62 @@ def test_the_fewest_epochs_within_the_tolerance_are_best() -> None:
     assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.0) == 4
 
 
-def test_few_rows_long_tables_and_explicit_epochs_are_not_searched(problem, short) -> None:
+def test_few_rows_and_a_number_of_epochs_are_not_searched(problem, short) -> None:
     X, y = problem
     assert PPGPRRegressor(random_state=0).fit(X[:19], y[:19]).validation_scores_ is None
-    assert PPGPRRegressor(max_iter=3, random_state=0).fit(X, y).validation_scores_ is None
-    model = PPGPRRegressor(batch_size=30, random_state=0, n_inducing=5, n_inducing_mean=5)
-    assert model.fit(X, y).validation_scores_ is None
+    exact = PPGPRRegressor(max_iter=3, early_stopping=False, random_state=0).fit(X, y)
+    assert exact.validation_scores_ is None
+    assert exact.n_iter_ == 3
     # Twenty equal rows are one, which has no fold.
     model = PPGPRRegressor(random_state=0).fit(np.ones((30, 2)), np.ones(30))
     assert model.validation_scores_ is None
+
+
+def test_max_iter_bounds_the_search(problem, short) -> None:
+    X, y = problem
+    free, longer, shorter = (
+        PPGPRRegressor(random_state=0, **params).fit(X, y)
+        for params in ({}, {"max_iter": 50}, {"max_iter": 2})
+    )
+    assert len(shorter.validation_scores_) == 2
+    assert shorter.n_iter_ <= 2 < free.n_iter_ < LONGEST
+    assert longer.n_iter_ == free.n_iter_
+    np.testing.assert_allclose(longer.predict(X), free.predict(X), rtol=1e-9)
+    assert len(longer.validation_scores_) == 50
+    np.testing.assert_allclose(longer.validation_scores_[:LONGEST], free.validation_scores_)
+
+
+@pytest.mark.parametrize("model", SMALL.values(), ids=SMALL)
+def test_several_batches_are_stopped_by_held_out_rows(model, problem) -> None:
+    """The model kept is that of the best score, an average over epochs; X_val may hold the rows."""
+    X, y = problem
+    model = clone(model).set_params(batch_size=20, max_iter=12)
+    model.fit(X, y, X_val=X[::2], y_val=y[::2])
+    assert len(model.validation_scores_) == model.n_iter_ == 12
+    best = model.best_validation_score_
+    assert best == max(model.validation_scores_)
+    np.testing.assert_allclose(model.predict_dist(X[::2]).logpdf(y[::2]).mean(), best, rtol=1e-6)
+    assert model.fit(X, y).n_samples_seen_ == 54.0  # without a tenth
+    assert len(model.validation_scores_) == 12
+    many = clone(model).set_params(batch_size=20, max_iter=1)
+    X_long, y_long = np.tile(X, (34, 1)), np.tile(y, 34)
+    assert many.fit(X_long, y_long).validation_scores_ is None  # 102 batches
+
+
+def test_training_ends_where_held_out_rows_no_longer_gain(rng) -> None:
+    """A hundred steps without a gain of 0.01, or `n_iter_no_change` epochs if these are more."""
+    X, y = rng.normal(size=(200, 5)), rng.normal(size=200)  # nothing to learn
+    params = {"n_inducing": 10, "n_inducing_mean": 10, "batch_size": 20, "random_state": 0}
+    model = PPGPRRegressor(max_iter=200, **params).fit(X, y)
+    gains = np.array(model.validation_scores_)
+    mark, last = -np.inf, 0
+    for epoch, score in enumerate(gains):
+        if score > mark + 0.01:
+            mark, last = score, epoch
+    patience = 12  # epochs of nine batches, in which there are a hundred steps
+    assert model.n_iter_ == last + 1 + patience < 200
+    model.set_params(n_iter_no_change=20).fit(X, y)
+    assert model.n_iter_ == last + 1 + 20
 
 
 @pytest.mark.parametrize("cls", [PPGPRRegressor, DSPPRegressor])
@@ -129,19 +177,21 @@ def test_a_small_table_is_not_overfitted(cls, rng) -> None:
     scores = {}
     for name, model in {
         "default": cls(random_state=0),
-        "long": cls(random_state=0, max_iter=300),
+        "longer": cls(random_state=0, max_iter=1000),
+        "long": cls(random_state=0, max_iter=300, early_stopping=False),
         "SVGP": SVGPRegressor(random_state=0),
     }.items():
         dist = model.fit(X[train], y[train]).predict_dist(X[test])
         scores[name] = nll(y[test], dist), coverage(y[test], dist, coverage=0.9)
     assert scores["default"][0] < scores["SVGP"][0] + 0.05
     assert scores["default"][1] > scores["SVGP"][1] - 0.03
+    assert scores["longer"] == scores["default"]
     assert scores["long"][0] > scores["default"][0] + 0.1
 
 
 def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     X, y = problem
-    short = {"max_iter": 1, "random_state": 0}
+    short = {"max_iter": 1, "early_stopping": False, "random_state": 0}
     X_long = rng.normal(size=(1500, 2))
     y_long = X_long[:, 0]
     for cls, least, params in (
