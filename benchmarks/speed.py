@@ -82,7 +82,7 @@ class Case(NamedTuple):
 
 def flat_cases() -> list[Case]:
     """The estimators of one layer, at the sizes of the comparison."""
-    common = {"max_iter": 1, "batch_size": B, "random_state": 0}
+    common = {"max_iter": 1, "early_stopping": False, "batch_size": B, "random_state": 0}
     rows = []
     for c in ("full", "diagonal"):
         estimator = SVGPRegressor(covariance=c, n_inducing=M, **common)
@@ -102,7 +102,8 @@ def flat_peer(step: type[PeerStep], covariance: str, x: Tensor, y: Tensor, Z: Te
 
 def deep_cases() -> list[Case]:
     """The estimators of two layers."""
-    common = {"width": WIDTH, "n_inducing": M, "max_iter": 1, "batch_size": B, "random_state": 0}
+    common = {"width": WIDTH, "n_inducing": M, "max_iter": 1, "early_stopping": False}
+    common |= {"batch_size": B, "random_state": 0}
     n_blocks = WIDTH + SITES
     return [
         Case(

@@ -269,8 +269,8 @@ class Run(Generic[ModuleT]):
 
         The plan, the data and the functions are not part of it.
         """
-        names = ("epochs_done", "_n_healed", "_stale", "_mark", "_ceiling", "_first", "_last")
-        names += ("_best_score",)
+        counters = "epochs_done", "_n_healed", "_stale"
+        names = *counters, "_mark", "_ceiling", "_first", "_last", "_best_score"
         values = {name.strip("_"): getattr(self, name) for name in names}
         proven = None if self._proven is self._good else self._proven
         states = {"good": self._good, "proven": proven, "best": self._best}
