@@ -18,11 +18,11 @@ from skgp.fitting.predict import rows_per_chunk
 from skgp.fitting.table import Array, Table, scale_inputs
 
 _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's
+_RISE_OF_CLASSES: Final = 0.2  # the same of class labels, whose losses are below log C
 _FALL: Final = 0.1  # nats per output between the third and the last quarter of a fit
 _MANY_STEPS: Final = 100  # steps for which that is fast
 _AT_FLOOR: Final = 2.0  # times the floor: a noise variance up to here is at its floor
 _AT_FLOOR_IN_ALL: Final = 4.0  # the same of a predictive variance
-_LARGE_FLOOR: Final = 0.1  # share of the variance of targets that are not scaled
 _LEVEL: Final = 0.9  # of the central interval whose coverage is judged
 _TOLERATED: Final = 0.05  # share of targets by which it may be off
 _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
@@ -145,7 +145,9 @@ def _divergence(
     is_best = plan.n_iter_no_change is not None and bool(history.validation_scores)
     last = curve[int(np.argmax(history.validation_scores))] if is_best else curve[-1]
     # The divergence is divided by the sum of the weights, which may be far below one per row.
-    margin = _RISE * max(float(table.n_outputs), len(table) / table.n_data)
+    has_classes = not isinstance(model.likelihood, Gaussian)
+    margin = _RISE_OF_CLASSES if has_classes else _RISE
+    margin *= max(float(table.n_outputs), len(table) / table.n_data)
     rate = next((p for p in ("step_size", "learning_rate_init") if p in parameters), "max_iter")
     if last > min(curve) + margin:
         return [
@@ -154,7 +156,7 @@ def _divergence(
                 f"lower {rate}"
             )
         ]
-    if not isinstance(model.likelihood, Gaussian):
+    if has_classes:
         return []
     # Not the loss, whose divergence can be many nats per row of a small table.
     rows = _some_rows(model, table)
@@ -220,26 +222,23 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
     likelihood = model.likelihood
     if not isinstance(likelihood, Gaussian):
         return []
-    floor, least = likelihood.noise_floor, _variances(table).min()
-    if not table.y_scale.enabled and floor > _LARGE_FLOOR * least:
-        return [
-            FitQualityWarning(
-                f"noise_floor={floor:g} is large beside the variance of the targets, {least:.2g}: "
-                "set normalize_y=True"
-            )
-        ]
+    floor = likelihood.noise_floor
     is_low = (likelihood.noise_var <= _AT_FLOOR * floor).cpu().numpy()
     # Where the variance of the functions is larger, the floor decides nothing.
     if not is_low.any() or not np.any(
         is_low & (_typical_variance(model, _some_rows(model, table)) <= _AT_FLOOR_IN_ALL * floor)
     ):
         return []
+    remedy = (
+        "if y is a function of X without noise, lower noise_floor; else look for a column of X "
+        "that gives y away, or raise noise_floor to the variance of rounding y over that of y"
+    )
+    if not table.y_scale.enabled:
+        remedy = "it is in units of y unless normalize_y=True"
     return [
         FitQualityWarning(
             f"the noise variance ended at noise_floor={floor:g}, which decides how wide predictive "
-            "intervals are: if y is a function of X without noise, lower noise_floor; else look "
-            "for a column of X that gives y away, or raise noise_floor to the variance of rounding "
-            "y, divided by that of y"
+            f"intervals are: {remedy}"
         )
     ]
 
@@ -262,9 +261,12 @@ def _calibration(coverage: Coverage) -> list[Warning]:
     least, most = np.asarray(binom.ppf([_SURE, 1.0 - _SURE], n, _LEVEL)) / n
     if least - _TOLERATED <= share <= most + _TOLERATED:
         return []
-    too, remedy = (
-        ("narrow", "raise beta_reg or use early_stopping") if share < _LEVEL else ("wide", "try ")
-    )
+    too, remedy = "wide", "if the noise varies, try PPGPRRegressor or DSPPRegressor"
+    if share < _LEVEL:
+        too, remedy = (
+            "narrow",
+            "raise beta_reg, or use CrossFittedRegressor with recalibrate=True",
+        )
     return [
         FitQualityWarning(
             f"{share:.0%} of {coverage.n_targets} held-out targets lie in their central 90 % "
