@@ -21,6 +21,9 @@ _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value
 _RISE_OF_CLASSES: Final = 0.2  # the same of class labels, whose losses are below log C
 _FALL: Final = 0.1  # nats per output between the third and the last quarter of a fit
 _MANY_STEPS: Final = 100  # steps for which that is fast
+# Between these floors; beyond them it is the user who says how little noise there is.
+_LEAST_FLOOR: Final = 1e-6
+_LARGEST_FLOOR: Final = 1e-3
 _AT_FLOOR: Final = 2.0  # times the floor: a noise variance up to here is at its floor
 _AT_FLOOR_IN_ALL: Final = 4.0  # the same of a predictive variance
 _LEVEL: Final = 0.9  # of the central interval whose coverage is judged
@@ -111,7 +114,7 @@ def diagnose(
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *diverged]
     of_length = _length(history, plan, table, search)
-    return [*unscaled, *of_length, *_noise_floor(model, table), *_calibration(coverage)]
+    return [*unscaled, *of_length, *_noise_floor(model, table), *_calibration(coverage, parameters)]
 
 
 @torch.no_grad()
@@ -223,11 +226,14 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
     if not isinstance(likelihood, Gaussian):
         return []
     floor = likelihood.noise_floor
+    if not _LEAST_FLOOR < floor <= _LARGEST_FLOOR:
+        return []
     is_low = (likelihood.noise_var <= _AT_FLOOR * floor).cpu().numpy()
+    is_low &= np.fmin.reduce(table.Y) < np.fmax.reduce(table.Y)  # a constant needs no noise
     # Where the variance of the functions is larger, the floor decides nothing.
-    if not is_low.any() or not np.any(
-        is_low & (_typical_variance(model, _some_rows(model, table)) <= _AT_FLOOR_IN_ALL * floor)
-    ):
+    if is_low.any():
+        is_low &= _typical_variance(model, _some_rows(model, table)) <= _AT_FLOOR_IN_ALL * floor
+    if not is_low.any():
         return []
     remedy = (
         "if y is a function of X without noise, lower noise_floor; else look for a column of X "
@@ -253,7 +259,7 @@ def _typical_variance(model: Model, rows: Table) -> Array:
     return np.asarray(torch.cat(variances).median(0).values.cpu().numpy())
 
 
-def _calibration(coverage: Coverage) -> list[Warning]:
+def _calibration(coverage: Coverage, parameters: Collection[str]) -> list[Warning]:
     """Whether the intervals of held-out rows hold fewer or more targets than chance explains."""
     if not coverage.n_targets:
         return []
@@ -261,15 +267,14 @@ def _calibration(coverage: Coverage) -> list[Warning]:
     least, most = np.asarray(binom.ppf([_SURE, 1.0 - _SURE], n, _LEVEL)) / n
     if least - _TOLERATED <= share <= most + _TOLERATED:
         return []
-    too, remedy = "wide", "if the noise varies, try PPGPRRegressor or DSPPRegressor"
+    too, remedy = "wide", "if the noise varies with X, try PPGPRRegressor or DSPPRegressor"
     if share < _LEVEL:
-        too, remedy = (
-            "narrow",
-            "raise beta_reg, or use CrossFittedRegressor with recalibrate=True",
-        )
+        too, remedy = "narrow", "use CrossFittedRegressor with recalibrate=True"
+        if "beta_reg" in parameters:
+            remedy += ", or raise beta_reg"
     return [
         FitQualityWarning(
-            f"{share:.0%} of {coverage.n_targets} held-out targets lie in their central 90 % "
+            f"{share:.0%} of {coverage.n_targets} held-out entries of y lie in their central 90 % "
             f"intervals, which are too {too}: {remedy}"
         )
     ]
@@ -300,7 +305,10 @@ def _some_rows(model: Model, table: Table) -> Table:
     index = np.linspace(0, len(table) - 1, min(len(table), _FEW)).astype(int)
     weight = None if table.sample_weight is None else table.sample_weight[index]
     scales = table.x_scale, table.y_scale
-    return Table(table.X[index], table.Y[index], weight, *scales, model.log_weights)
+    X = table.X
+    if model.inputs is not None:  # nobody observed them, and the table holds where they started
+        X = model.inputs.posterior.of_rows(slice(None)).mean.detach().cpu().numpy()
+    return Table(X[index], table.Y[index], weight, *scales, model.log_weights)
 
 
 def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor, Tensor]]:
