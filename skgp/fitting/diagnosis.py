@@ -1,7 +1,7 @@
 """What a fit has to say against itself: one line for each fault, with its remedy."""
 
-from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -83,7 +83,7 @@ def diagnose(
     table: Table,
     coverage: Coverage,
     search: Search,
-    parameters: Collection[str],
+    parameters: Mapping[str, Any],
 ) -> list[Warning]:
     """Warnings of a fit that has ended.
 
@@ -98,8 +98,8 @@ def diagnose(
     coverage : Coverage
         Of held-out rows.
     search : Search
-    parameters : collection of str
-        Names of the estimator's parameters, of which the remedies speak.
+    parameters : dict
+        Those of the estimator, of which the remedies speak.
     """
     if history.interrupted:
         n_done = len(history.loss_curve)
@@ -113,7 +113,7 @@ def diagnose(
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *diverged]
-    of_length = _length(history, plan, table, search)
+    of_length = _length(history, plan, table, search, parameters)
     return [*unscaled, *of_length, *_noise_floor(model, table), *_calibration(coverage, parameters)]
 
 
@@ -140,7 +140,7 @@ def coverage_of(model: Model, table: Table) -> Coverage:
 
 
 def _divergence(
-    model: Model, history: History, plan: Plan, table: Table, parameters: Collection[str]
+    model: Model, history: History, plan: Plan, table: Table, parameters: Mapping[str, Any]
 ) -> list[Warning]:
     """Whether the loss ended above where it has been, or above that of a model without inputs."""
     curve = history.loss_curve
@@ -177,7 +177,9 @@ def _divergence(
     ]
 
 
-def _length(history: History, plan: Plan, table: Table, search: Search) -> list[Warning]:
+def _length(
+    history: History, plan: Plan, table: Table, search: Search, parameters: Mapping[str, Any]
+) -> list[Warning]:
     """Whether training should have been longer."""
     fast = _FALL * table.n_outputs
     if plan.n_folds:
@@ -191,7 +193,8 @@ def _length(history: History, plan: Plan, table: Table, search: Search) -> list[
             )
         ]
     curve = history.loss_curve
-    if len(curve) < plan.max_iter:  # it stopped by itself
+    # A number that "auto" chose is not for the user to raise, and a fit may stop by itself.
+    if parameters.get("max_iter") == "auto" or len(curve) < plan.max_iter:
         return []
     # Few steps cannot lower a loss by much: from them the pace counts.
     n_steps = len(curve) * plan.n_batches(len(table))
@@ -213,7 +216,8 @@ def _last_fall(curve: list[float], schedule: Schedule) -> float:
     falls as the noise of the steps does, is a small part of it.
     """
     n = len(curve)
-    rate = np.array([schedule((epoch + 0.5) / n) for epoch in range(n)])
+    # Where everything rests there is no way, so a rate is above zero.
+    rate = np.array([max(schedule((epoch + 0.5) / n), 1e-6) for epoch in range(n)])
     way = np.concatenate([[0.0], rate.cumsum() / rate.sum()])
     area = np.concatenate([[0.0], (rate * curve).cumsum() / rate.sum()])
     third, last = 4.0 * np.diff(np.interp([0.5, 0.75, 1.0], way, area))
@@ -259,7 +263,7 @@ def _typical_variance(model: Model, rows: Table) -> Array:
     return np.asarray(torch.cat(variances).median(0).values.cpu().numpy())
 
 
-def _calibration(coverage: Coverage, parameters: Collection[str]) -> list[Warning]:
+def _calibration(coverage: Coverage, parameters: Mapping[str, Any]) -> list[Warning]:
     """Whether the intervals of held-out rows hold fewer or more targets than chance explains."""
     if not coverage.n_targets:
         return []

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from skgp import (
+    DGPRegressor,
     DSPPRegressor,
     ExactGPRegressor,
     MOGPEmbedding,
@@ -71,9 +72,9 @@ def test_with_early_stopping_the_loss_of_the_best_score_counts(problem: Problem)
     table = Table(X, y[:, None], None, model.x_scale, model.y_scale, like)
     plan = minibatch_plan(Minibatch(3, 1000), Stopping(True, 5, 1e-4), Epochs(), 120)
     history = History([1.0, 0.5, 3.0], [0.0, 1.0, -1.0])
-    assert not _divergence(model, history, plan, table, [])
-    assert _divergence(model, History(history.loss_curve), plan, table, [])
-    assert _divergence(model, history, replace(plan, n_iter_no_change=None), table, [])
+    assert not _divergence(model, history, plan, table, {})
+    assert _divergence(model, History(history.loss_curve), plan, table, {})
+    assert _divergence(model, history, replace(plan, n_iter_no_change=None), table, {})
 
 
 def test_a_fit_worse_than_a_normal_distribution_has_failed(problem: Problem) -> None:
@@ -91,6 +92,10 @@ def test_few_epochs_end_while_the_loss_falls(problem: Problem) -> None:
         model.fit(*problem)
     assert len(caught) == 1
     model.set_params(max_iter=200).fit(*problem)
+    deep = DGPRegressor(n_inducing=10, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="still falling"):
+        deep.set_params(max_iter=30).fit(*problem)
+    deep.set_params(max_iter="auto").fit(*problem)  # whose loss falls as well
 
 
 def test_a_callback_or_a_validation_score_may_end_a_fit_early(problem: Problem) -> None:
@@ -128,10 +133,10 @@ def test_a_search_that_ends_at_its_limit(problem: Problem) -> None:
     plan = minibatch_plan(Minibatch("auto", 1000), NEVER, Epochs(longest=40), 120)
     history = History([1.0, 0.0])  # which does not count
     rising = list(0.02 * np.arange(40.0))
-    (warning,) = _length(history, plan, table, Search(rising, 40, NO_TARGETS))
+    (warning,) = _length(history, plan, table, Search(rising, 40, NO_TARGETS), {})
     assert "its limit of 40 with held-out scores still rising" in str(warning)
-    assert not _length(history, plan, table, Search(rising[:39], 40, NO_TARGETS))
-    assert not _length(history, plan, table, Search([0.1 * s for s in rising], 40, NO_TARGETS))
+    assert not _length(history, plan, table, Search(rising[:39], 40, NO_TARGETS), {})
+    assert not _length(history, plan, table, Search([0.1 * s for s in rising], 40, NO_TARGETS), {})
 
 
 # ------------------------------------------------------------------- quality
@@ -214,14 +219,14 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
     ],
 )
 def test_chance_and_a_margin_are_tolerated(n_inside: int, n_rows: int, warns: bool) -> None:
-    assert bool(_calibration(Coverage(n_inside, n_rows, n_rows), ["beta_reg"])) == warns
+    assert bool(_calibration(Coverage(n_inside, n_rows, n_rows), {"beta_reg": 1.0})) == warns
 
 
 def test_outputs_of_a_row_may_miss_together() -> None:
     assert not _calibration(
         Coverage(1540, 2000, 100), ["beta_reg"]
     )  # 0.77 of 2,000 independent ones is too few
-    assert _calibration(Coverage(1540, 2000, 2000), ["beta_reg"])
+    assert _calibration(Coverage(1540, 2000, 2000), {"beta_reg": 1.0})
 
 
 @pytest.mark.parametrize("factors", [[1.0, 1e6], [1e3, 1e3], [1e-3, 1e-3]])
