@@ -44,7 +44,7 @@ def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Most tests fit for a few epochs on purpose, and then the loss is still falling: the message is
 # true, and says nothing about what they test. The same of the few draws and the high learning rate
-# of the autoencoders of the contract tests. All other warnings of a fit stay errors.
+# of the autoencoders and the ten epochs of embeddings in the contract tests. All other warnings of a fit stay errors.
 _SHORT = "ignore:the loss was still falling:sklearn.exceptions.ConvergenceWarning"
 _ROUGH = "ignore:training (diverged|failed):sklearn.exceptions.ConvergenceWarning"
 
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name != "test_diagnosis.py" and not isinstance(item, pytest.DoctestItem):
             item.add_marker(pytest.mark.filterwarnings(_SHORT))
-        if "cvae" in item.name:
+        if "cvae" in item.name or "embedding" in item.name:
             item.add_marker(pytest.mark.filterwarnings(_ROUGH))
         if "check_class_weight_classifiers" in item.name and "SVGPClassifier" not in item.name:
             item.add_marker("slow")

@@ -151,8 +151,9 @@ def _divergence(
     has_classes = not isinstance(model.likelihood, Gaussian)
     margin = _RISE_OF_CLASSES if has_classes else _RISE
     margin *= max(float(table.n_outputs), len(table) / table.n_data)
-    rate = next((p for p in ("step_size", "learning_rate_init") if p in parameters), "max_iter")
-    if last > min(curve) + margin:
+    is_chain = "step_size" in parameters  # which leaves the maximum, where it starts, for good
+    rate = "step_size" if is_chain else "learning_rate_init"
+    if last > min(curve) + margin and not is_chain:
         return [
             ConvergenceWarning(
                 f"training diverged: the loss ended at {last:.3g} after {min(curve):.3g}; "
@@ -168,7 +169,10 @@ def _divergence(
     normal = -0.5 * share_seen @ np.log(2.0 * np.pi * np.e * _variances(table))
     if density >= normal - _RISE * table.n_outputs:
         return []
-    remedy = f"lower {rate} or raise max_iter" if table.y_scale.enabled else "set normalize_y=True"
+    remedy = "set normalize_y=True"
+    if table.y_scale.enabled:
+        has_rate = rate in parameters
+        remedy = f"lower {rate} or raise max_iter" if has_rate else "raise max_iter"
     return [
         ConvergenceWarning(
             f"training failed: the mean log density of training rows is {density:.3g}, and a "
