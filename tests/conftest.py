@@ -43,8 +43,8 @@ def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Most tests fit for a few epochs on purpose, and then the loss is still falling: the message is
-# true, and says nothing about what they test. The same of the few draws and the high learning rate
-# of the autoencoders and the ten epochs of embeddings in the contract tests. All other warnings of a fit stay errors.
+# true, and says nothing about what they test. The same holds for the few draws and high rate of the
+# autoencoders, and the ten epochs of the embeddings. All other warnings of a fit stay errors.
 _SHORT = "ignore:the loss was still falling:sklearn.exceptions.ConvergenceWarning"
 _ROUGH = "ignore:training (diverged|failed):sklearn.exceptions.ConvergenceWarning"
 
