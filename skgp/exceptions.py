@@ -3,6 +3,7 @@
 import numpy as np
 
 __all__ = [
+    "FitQualityWarning",
     "InterruptedFitWarning",
     "NonFiniteLossError",
     "NotPositiveDefiniteError",
@@ -16,6 +17,10 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 class NonFiniteLossError(ArithmeticError):
     """The training loss stayed NaN or infinite after every attempt to heal the fit."""
+
+
+class FitQualityWarning(UserWarning):
+    """A fit has ended, but its predictions should not be trusted as they are."""
 
 
 class InterruptedFitWarning(UserWarning):

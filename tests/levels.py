@@ -30,7 +30,7 @@ LEVELS = (
         "skgp.fitting.recipe",
         "skgp.fitting.stream",
     ),
-    ("skgp.fitting.fit",),
+    ("skgp.fitting.diagnosis", "skgp.fitting.fit"),
     ("skgp.fitting.cross_validation",),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (

@@ -28,6 +28,7 @@ from skgp.exceptions import (
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked
 from skgp.fitting.cross_validation import found_plan
+from skgp.fitting.diagnosis import coverage_of, diagnose
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -184,12 +185,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 models = first_models(recipe, table, targets, running, rng)
         earlier = self.n_iter_ if self._continues() else 0
         with self._remedies():
-            plan, searched = found_plan(recipe, rows, table, targets, running, rng, earlier)
+            plan, search = found_plan(recipe, rows, table, targets, running, rng, earlier)
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
-        if searched and held_out is None:
-            attributes |= _scores(searched)
+        if search.scores and held_out is None:
+            attributes |= _scores(search.scores)
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
         def on_epoch(model: Model, history: History) -> bool:
@@ -211,13 +212,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        if not history.interrupted:
-            return []
-        message = (
-            f"the fit was interrupted after {len(history.loss_curve)} of {plan.max_iter} epochs; "
-            "the estimator holds the state of the last completed one"
-        )
-        return [InterruptedFitWarning(message)]
+        fitted = self.model_
+        coverage = search.coverage if validation is None else coverage_of(fitted, validation)
+        return diagnose(fitted, history, plan, table, coverage, search, self.get_params(deep=False))
 
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""

@@ -84,7 +84,7 @@ class DSPPClassifier(Classifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (200, 1))
     >>> y = np.where(np.abs(X[:, 0]) < 1.5, "inner", "outer")
-    >>> model = DSPPClassifier(n_inducing=20, max_iter=200, random_state=0).fit(X, y)
+    >>> model = DSPPClassifier(n_inducing=20, max_iter=400, random_state=0).fit(X, y)
     >>> print(model.predict([[0.0], [2.5]]))
     ['inner' 'outer']
     """

@@ -1,7 +1,7 @@
 """How many epochs to train, found by cross-validation."""
 
 import dataclasses
-from functools import partial
+from functools import partial, reduce
 from typing import Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from skgp.core.folds import fold_numbers
 from skgp.core.training.plan import Plan
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
+from skgp.fitting.diagnosis import NO_SEARCH, NO_TARGETS, Coverage, Search, coverage_of
 from skgp.fitting.fit import (
     Targets,
     candidate,
@@ -37,23 +38,24 @@ def found_plan(
     running: Running,
     rng: np.random.RandomState,
     n_earlier: int,
-) -> tuple[Plan, list[float]]:
-    """The plan of a fit, and the scores of the cross-validation that found its length, if any.
+) -> tuple[Plan, Search]:
+    """The plan of a fit, and the cross-validation that found its length.
 
-    The arguments are those of `cross_validated_scores`; a fit that goes on after `n_earlier` epochs
+    The arguments are those of `cross_validated`; a fit that goes on after `n_earlier` epochs
     is as long again.
     """
     plan = recipe.plan(len(whole))
     if not plan.n_folds:
-        return plan, []
+        return plan, NO_SEARCH
     if n_earlier:
-        return of_length(plan, min(plan.max_iter, n_earlier)), []
-    scores = cross_validated_scores(recipe, rows, whole, targets, running, plan, rng)
+        return of_length(plan, min(plan.max_iter, n_earlier)), NO_SEARCH
+    search = cross_validated(recipe, rows, whole, targets, running, plan, rng)
+    scores = search.scores
     n_epochs = best_length(scores, plan.tol) if scores else min(_UNKNOWN, plan.max_iter)
-    return of_length(plan, n_epochs), scores
+    return of_length(plan, n_epochs), search
 
 
-def cross_validated_scores(
+def cross_validated(
     recipe: Recipe,
     rows: Rows,
     whole: Table,
@@ -61,8 +63,8 @@ def cross_validated_scores(
     running: Running,
     plan: Plan,
     rng: np.random.RandomState,
-) -> list[float]:
-    """Mean log density of held-out rows after each epoch, in the user's units.
+) -> Search:
+    """Scores of held-out rows after each epoch, in the user's units; their coverage at the best.
 
     The models of all folds train side by side, each on the rows outside of its fold, until the
     score has not risen for long.
@@ -81,16 +83,16 @@ def cross_validated_scores(
 
     Returns
     -------
-    list of float
-        Empty if there are too few distinct rows, if a model of a fold has no start, or if training
-        diverges in the first epoch.
+    Search
+        Without scores if there are too few distinct rows, if a model of a fold has no start, or if
+        training diverges in the first epoch.
     """
     running = dataclasses.replace(running, n_restarts=1)
     folds = fold_numbers(whole.keys, targets.groups(whole.Y), plan.n_folds)
     if len(np.unique(folds[folds >= 0])) < plan.n_folds:
-        return []
+        return NO_SEARCH
     runs: list[Run[Model]] = []
-    weights = []
+    parts: list[Table] = []
     for fold in range(plan.n_folds):
         table = make_table(rows.take(folds != fold), targets, running, whole.like)
         scales = table.x_scale, table.y_scale
@@ -98,12 +100,14 @@ def cross_validated_scores(
         try:
             model = first_models(recipe, table, targets, running, rng)[0]
         except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
-            return []
+            return NO_SEARCH
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
         runs.append(Run(candidate(recipe, model, table.n_data), table, plan, generator, validate))
-        weights.append(held_out.n_data)
+        parts.append(held_out)
+    weights = [part.n_data for part in parts]
     scores: list[float] = []
+    coverage = NO_TARGETS
     while len(scores) < plan.max_iter and not _is_stale(scores):
         try:
             for run in runs:
@@ -112,7 +116,10 @@ def cross_validated_scores(
             break
         latest = [run.history.validation_scores[-1] for run in runs]
         scores.append(float(np.average(latest, weights=weights)))
-    return scores
+        if scores[-1] == max(scores):
+            modules = [run.module for run in runs]
+            coverage = reduce(Coverage.plus, map(coverage_of, modules, parts))
+    return Search(scores, plan.max_iter, coverage)
 
 
 def best_length(scores: list[float], tol: float) -> int:

@@ -68,7 +68,7 @@ class MCDropoutRegressor(Regressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (200, 1))
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(200)
-    >>> model = MCDropoutRegressor(random_state=0).fit(X, y)
+    >>> model = MCDropoutRegressor(max_iter=2000, random_state=0).fit(X, y)
     >>> model.predict_dist([[0.5]])
     NormalMixture(n_rows=1, n_outputs=1, n_components=50)
     >>> lower, upper = model.predict_interval([[0.5]], coverage=0.9)

@@ -1,0 +1,342 @@
+"""What a fit has to say against itself: one line for each fault, with its remedy."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import binom
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.likelihoods.likelihood import Predictive
+from skgp.core.training.plan import History, Plan, Schedule, constant
+from skgp.exceptions import FitQualityWarning, InterruptedFitWarning
+from skgp.fitting.model import Model
+from skgp.fitting.predict import rows_per_chunk
+from skgp.fitting.table import Array, Table, scale_inputs
+
+_RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's
+_RISE_OF_CLASSES: Final = 0.2  # the same of class labels, whose losses are below log C
+_FALL: Final = 0.1  # nats per output between the third and the last quarter of a fit
+_MANY_STEPS: Final = 100  # steps for which that is fast
+# Between these floors; beyond them it is the user who says how little noise there is.
+_LEAST_FLOOR: Final = 1e-6
+_LARGEST_FLOOR: Final = 1e-3
+_AT_FLOOR: Final = 2.0  # times the floor: a noise variance up to here is at its floor
+_AT_FLOOR_IN_ALL: Final = 4.0  # the same of a predictive variance
+_LEVEL: Final = 0.9  # of the central interval whose coverage is judged
+_TOLERATED: Final = 0.05  # share of targets by which it may be off
+_SURE: Final = 1e-3  # probability of a coverage beyond that by chance
+_FEW: Final = 1000  # training rows whose predictive variance is looked at
+_LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
+
+
+class Coverage(NamedTuple):
+    """How many held-out targets lie in their central 90 % intervals.
+
+    Attributes
+    ----------
+    n_inside : int
+    n_targets : int
+        Missing ones are not counted.
+    n_rows : int
+        Of these targets, because those of a row may miss together.
+    """
+
+    n_inside: int
+    n_targets: int
+    n_rows: int
+
+    def plus(self, other: "Coverage") -> "Coverage":
+        """Of the rows of both."""
+        return Coverage(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+class Search(NamedTuple):
+    """A search for the number of epochs.
+
+    Attributes
+    ----------
+    scores : list of float
+        Mean log density of held-out rows after each epoch; empty if nothing was searched.
+    limit : int
+        Epochs after which it ends.
+    coverage : Coverage
+        At the best score.
+    """
+
+    scores: list[float]
+    limit: int
+    coverage: Coverage
+
+
+NO_TARGETS: Final = Coverage(0, 0, 0)
+NO_SEARCH: Final = Search([], 0, NO_TARGETS)
+
+
+def diagnose(
+    model: Model,
+    history: History,
+    plan: Plan,
+    table: Table,
+    coverage: Coverage,
+    search: Search,
+    parameters: Mapping[str, Any],
+) -> list[Warning]:
+    """Warnings of a fit that has ended.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted.
+    history : History
+    plan : Plan
+    table : Table
+        Training rows.
+    coverage : Coverage
+        Of held-out rows.
+    search : Search
+    parameters : dict
+        Those of the estimator, of which the remedies speak.
+    """
+    if history.interrupted:
+        n_done = len(history.loss_curve)
+        return [
+            InterruptedFitWarning(
+                f"the fit was interrupted after {n_done} of {plan.max_iter} epochs; the estimator "
+                "holds the state of the last completed one"
+            )
+        ]
+    unscaled = _unscaled_inputs(table)
+    diverged = _divergence(model, history, plan, table, parameters)
+    if diverged:  # of which noise and coverage say nothing new
+        return [*unscaled, *diverged]
+    of_length = _length(history, plan, table, search, parameters)
+    return [*unscaled, *of_length, *_noise_floor(model, table), *_calibration(coverage, parameters)]
+
+
+@torch.no_grad()
+def coverage_of(model: Model, table: Table) -> Coverage:
+    """Coverage of the targets of held-out rows, by a model in training or a fitted one.
+
+    Classes have no intervals.
+    """
+    if not isinstance(model.likelihood, Gaussian):
+        return NO_TARGETS
+    is_training = model.training
+    model.eval()  # batch norms by their running statistics
+    counts = NO_TARGETS
+    for predictive, weights, y in _predictions(model, table):
+        # The distribution function of the mixture at y: NaN if y is missing, which is outside.
+        z = (y - predictive.mean) / predictive.var.sqrt()
+        level = (weights * torch.special.ndtr(z)).sum(0)
+        inside, is_seen = (level - 0.5).abs() <= 0.5 * _LEVEL, ~y.isnan()
+        of_chunk = inside.sum(), is_seen.sum(), is_seen.any(1).sum()
+        counts = counts.plus(Coverage(*(int(n) for n in of_chunk)))
+    model.train(is_training)
+    return counts
+
+
+def _divergence(
+    model: Model, history: History, plan: Plan, table: Table, parameters: Mapping[str, Any]
+) -> list[Warning]:
+    """Whether the loss ended above where it has been, or above that of a model without inputs."""
+    curve = history.loss_curve
+    # With early stopping the model is that of the best score.
+    if plan.n_iter_no_change is not None and history.validation_scores:
+        curve = curve[: int(np.argmax(history.validation_scores)) + 1]
+    last = curve[-1]
+    # The divergence is divided by the sum of the weights, which may be far below one per row.
+    has_classes = not isinstance(model.likelihood, Gaussian)
+    margin = _RISE_OF_CLASSES if has_classes else _RISE
+    margin *= max(float(table.n_outputs), len(table) / table.n_data)
+    is_chain = "step_size" in parameters  # which leaves the maximum, where it starts, for good
+    rate = "step_size" if is_chain else "learning_rate_init"
+    if last > min(curve) + margin and not is_chain:
+        return [
+            ConvergenceWarning(
+                f"training diverged: the loss ended at {last:.3g} after {min(curve):.3g}; "
+                f"lower {rate}"
+            )
+        ]
+    if has_classes:
+        return []
+    # Not the loss, whose divergence can be many nats per row of a small table.
+    rows = _some_rows(model, table)
+    density = model.mean_log_density(rows, rows_per_chunk(model.log_weights)) + rows.mean_log_unit
+    share_seen = 1.0 - np.isnan(rows.Y).mean(0)
+    normal = -0.5 * share_seen @ np.log(2.0 * np.pi * np.e * _variances(table))
+    if density >= normal - _RISE * table.n_outputs:
+        return []
+    remedy = "set normalize_y=True"
+    if table.y_scale.enabled:
+        has_rate = rate in parameters
+        remedy = f"lower {rate} or raise max_iter" if has_rate else "raise max_iter"
+    return [
+        ConvergenceWarning(
+            f"training failed: the mean log density of training rows is {density:.3g}, and a "
+            f"normal distribution without inputs has {normal:.3g}; {remedy}"
+        )
+    ]
+
+
+def _length(
+    history: History, plan: Plan, table: Table, search: Search, parameters: Mapping[str, Any]
+) -> list[Warning]:
+    """Whether training should have been longer."""
+    fast = _FALL * table.n_outputs
+    if plan.n_folds:
+        rise = _last_fall([-score for score in search.scores], constant) if search.scores else 0.0
+        if len(search.scores) < search.limit or rise <= fast:
+            return []
+        return [
+            ConvergenceWarning(
+                f"the search for the number of epochs ended at its limit of {search.limit} with "
+                f"held-out scores still rising; set max_iter to a larger number"
+            )
+        ]
+    curve = history.loss_curve
+    # A number that "auto" chose is not for the user to raise, and a fit may stop by itself.
+    if parameters.get("max_iter") == "auto" or len(curve) < plan.max_iter:
+        return []
+    # Few steps cannot lower a loss by much: from them the pace counts.
+    n_steps = len(curve) * plan.n_batches(len(table))
+    fall = _last_fall(curve, plan.schedule)
+    if fall <= fast * min(1.0, n_steps / _MANY_STEPS):
+        return []
+    return [
+        ConvergenceWarning(
+            f"the loss was still falling after max_iter={plan.max_iter} epochs, by {fall:.2g} "
+            "over the last quarter of the way; raise max_iter"
+        )
+    ]
+
+
+def _last_fall(curve: list[float], schedule: Schedule) -> float:
+    """How much lower a curve is in the last quarter of its way than in the third.
+
+    The way is the sum of the rates: so the end of a cycle, where steps are short and every loss
+    falls as the noise of the steps does, is a small part of it.
+    """
+    n = len(curve)
+    # Where everything rests there is no way, so a rate is above zero.
+    rate = np.array([max(schedule((epoch + 0.5) / n), 1e-6) for epoch in range(n)])
+    way = np.concatenate([[0.0], rate.cumsum() / rate.sum()])
+    area = np.concatenate([[0.0], (rate * curve).cumsum() / rate.sum()])
+    third, last = 4.0 * np.diff(np.interp([0.5, 0.75, 1.0], way, area))
+    return float(third - last)
+
+
+def _noise_floor(model: Model, table: Table) -> list[Warning]:
+    """Whether the floor of the noise variance decides how certain predictions are."""
+    likelihood = model.likelihood
+    if not isinstance(likelihood, Gaussian):
+        return []
+    floor = likelihood.noise_floor
+    if not _LEAST_FLOOR < floor <= _LARGEST_FLOOR:
+        return []
+    is_low = (likelihood.noise_var <= _AT_FLOOR * floor).cpu().numpy()
+    is_low &= np.fmin.reduce(table.Y) < np.fmax.reduce(table.Y)  # a constant needs no noise
+    # Where the variance of the functions is larger, the floor decides nothing.
+    if is_low.any():
+        is_low &= _typical_variance(model, _some_rows(model, table)) <= _AT_FLOOR_IN_ALL * floor
+    if not is_low.any():
+        return []
+    remedy = (
+        "if y is a function of X without noise, lower noise_floor; else look for a column of X "
+        "that gives y away, or raise noise_floor to the variance of rounding y over that of y"
+    )
+    if not table.y_scale.enabled:
+        remedy = "it is in units of y unless normalize_y=True"
+    return [
+        FitQualityWarning(
+            f"the noise variance ended at noise_floor={floor:g}, which decides how wide predictive "
+            f"intervals are: {remedy}"
+        )
+    ]
+
+
+@torch.no_grad()
+def _typical_variance(model: Model, rows: Table) -> Array:
+    """Median over rows of the predictive variance of each output, (P,), in scaled units."""
+    variances = []
+    for predictive, weights, _ in _predictions(model, rows):
+        spread = (predictive.mean - (weights * predictive.mean).sum(0)).square()
+        variances.append((weights * (predictive.var + spread)).sum(0))
+    return np.asarray(torch.cat(variances).median(0).values.cpu().numpy())
+
+
+def _calibration(coverage: Coverage, parameters: Mapping[str, Any]) -> list[Warning]:
+    """Whether the intervals of held-out rows hold fewer or more targets than chance explains."""
+    if not coverage.n_targets:
+        return []
+    share, n = coverage.n_inside / coverage.n_targets, coverage.n_rows
+    least, most = np.asarray(binom.ppf([_SURE, 1.0 - _SURE], n, _LEVEL)) / n
+    if least - _TOLERATED <= share <= most + _TOLERATED:
+        return []
+    too, remedy = "wide", "if the noise varies with X, try PPGPRRegressor or DSPPRegressor"
+    if share < _LEVEL:
+        too, remedy = "narrow", "use CrossFittedRegressor with recalibrate=True"
+        if "beta_reg" in parameters:
+            remedy += ", or raise beta_reg"
+    return [
+        FitQualityWarning(
+            f"{share:.0%} of {coverage.n_targets} held-out entries of y lie in their central 90 % "
+            f"intervals, which are too {too}: {remedy}"
+        )
+    ]
+
+
+def _unscaled_inputs(table: Table) -> list[Warning]:
+    """Whether inputs that the estimator does not scale differ too much in scale."""
+    if table.x_scale.enabled:
+        return []
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers beyond the root of the largest
+        deviations = np.asarray(table.X, dtype=float).std(axis=0)
+    deviations = deviations[deviations != 0.0]
+    if not len(deviations):
+        return []
+    low, high, middle = deviations.min(), deviations.max(), float(np.median(deviations))
+    if high <= _LARGEST_RATIO * low and 1.0 <= _LARGEST_RATIO * middle <= _LARGEST_RATIO**2:
+        return []
+    return [
+        FitQualityWarning(
+            f"with normalize_X=False the columns of X have standard deviations of {low:.2g} to "
+            f"{high:.2g}, and lengthscales start as if all had 1: set normalize_X=True"
+        )
+    ]
+
+
+def _some_rows(model: Model, table: Table) -> Table:
+    """At most a thousand rows, in the arithmetic of a fitted model."""
+    index = np.linspace(0, len(table) - 1, min(len(table), _FEW)).astype(int)
+    weight = None if table.sample_weight is None else table.sample_weight[index]
+    scales = table.x_scale, table.y_scale
+    X = table.X
+    if model.inputs is not None:  # nobody observed them, and the table holds where they started
+        X = model.inputs.posterior.of_rows(slice(None)).mean.detach().cpu().numpy()
+    return Table(X[index], table.Y[index], weight, *scales, model.log_weights)
+
+
+def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor, Tensor]]:
+    """Of chunks of rows the predictive moments (Q, B, P), weights (Q, 1, 1) and targets (B, P)."""
+    predictor, like = model.predictor(), model.log_weights
+    for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like)):
+        index = rows.numpy()
+        x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)
+        y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(like)
+        yield predictor(x), like.exp()[:, None, None], y
+
+
+def _variances(table: Table) -> Array:
+    """Of the scaled targets, (P,); one if an output is constant or never observed."""
+    if table.y_scale.enabled:
+        return np.ones(table.n_outputs)
+    Y = table.Y
+    seen = ~np.isnan(Y)
+    n_seen = np.maximum(seen.sum(0), 1)
+    deviations = np.where(seen, Y - np.sum(Y, axis=0, where=seen) / n_seen, 0.0)
+    variances = np.square(deviations).sum(0) / n_seen
+    return np.asarray(np.where(variances > 0.0, variances, 1.0))
