@@ -28,7 +28,7 @@ from skgp.exceptions import (
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import coverage_of, diagnose
+from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -44,7 +44,7 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.recipe import Recipe, Running, pick
+from skgp.fitting.recipe import Recipe, Running, gone_on, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
@@ -183,9 +183,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             table = make_table(rows, targets, running, like)
             with self._remedies():
                 models = first_models(recipe, table, targets, running, rng)
-        earlier = self.n_iter_ if self._continues() else 0
-        with self._remedies():
-            plan, search = found_plan(recipe, rows, table, targets, running, rng, earlier)
+        plan, search = recipe.plan(len(table)), NO_SEARCH
+        if self._continues():
+            plan = gone_on(plan, self.n_iter_)
+        elif plan.n_folds:
+            with self._remedies():
+                plan, search = found_plan(recipe, rows, table, targets, running, plan, rng)
         root = self._init_callback_context(max_subtasks=plan.max_iter)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale

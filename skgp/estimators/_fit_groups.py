@@ -30,10 +30,10 @@ _MAX_ITER: Final = Parameter(
 FOUND_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
-        Epochs, of which `early_stopping` may leave some out. "auto": up to 400, and for more than
-        `batch_size` rows no more than make $most_steps steps; without `early_stopping`,
-        $auto_epochs, but no more than make $most_steps steps (and at least 3), and enough for
-        $least_steps steps.
+        Epochs, of which `early_stopping` may leave some out. "auto" without it: $auto_epochs, but
+        no more than make $most_steps steps (and at least 3), and enough for $least_steps steps;
+        with it: up to 400 for a data set of one batch, and up to 2,000 steps, if these are more,
+        for a larger one.
     """,
 )
 FOUND_STOPPING: Final = Deviation(

@@ -36,19 +36,13 @@ def found_plan(
     whole: Table,
     targets: Targets,
     running: Running,
+    plan: Plan,
     rng: np.random.RandomState,
-    n_earlier: int,
 ) -> tuple[Plan, Search]:
-    """The plan of a fit, and the cross-validation that found its length.
+    """A plan of the length that a cross-validation finds, and that search.
 
-    The arguments are those of `cross_validated`; a fit that goes on after `n_earlier` epochs
-    is as long again.
+    The arguments are those of `cross_validated`.
     """
-    plan = recipe.plan(len(whole))
-    if not plan.n_folds:
-        return plan, NO_SEARCH
-    if n_earlier:
-        return of_length(plan, min(plan.max_iter, n_earlier)), NO_SEARCH
     search = cross_validated(recipe, rows, whole, targets, running, plan, rng)
     scores = search.scores
     n_epochs = best_length(scores, plan.tol) if scores else min(_UNKNOWN, plan.max_iter)

@@ -13,8 +13,7 @@ from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.training.plan import History, Plan, Schedule, constant
 from skgp.exceptions import FitQualityWarning, InterruptedFitWarning
-from skgp.fitting.model import Model
-from skgp.fitting.predict import rows_per_chunk
+from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.table import Array, Table, scale_inputs
 
 _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's

@@ -19,9 +19,8 @@ from skgp.core.training.optimizers import Clipped
 from skgp.core.training.plan import Candidate, History, Plan, constant
 from skgp.core.training.run import Run, train
 from skgp.fitting.cache import Cached
-from skgp.fitting.model import Model
+from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.predict import rows_per_chunk
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Centres, Setup

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,9 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.core.stacks.stack import Stack
 from skgp.core.training.inversion import LatentInputs
 from skgp.fitting.table import Scale, Table
+
+_CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
+_CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
 
 Predictor = Callable[[Tensor], Predictive]
 
@@ -168,3 +171,8 @@ class Model(nn.Module):
         """Predictive log densities (B,) of a batch, in units of the scaled targets."""
         terms = PREDICTIVE.term(self.likelihood, latents(batch.x), batch.targets)
         return PREDICTIVE.reduce(terms, log_weights)
+
+
+def rows_per_chunk(log_weights: Tensor) -> int:
+    """Rows per prediction step, for the log-weights (Q,) of the components."""
+    return max(1, min(_CHUNK, _CHUNK_CELLS // len(log_weights)))

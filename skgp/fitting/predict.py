@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,11 @@ import torch
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.numerics.linalg import covariance_factor
 from skgp.distributions import NormalMixture
-from skgp.fitting.model import Model, Predictor
+from skgp.fitting.model import Model, Predictor, rows_per_chunk
 from skgp.fitting.table import scale_inputs
 
 Array = npt.NDArray[Any]
 Part = TypeVar("Part")
-
-_CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
-_CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
 
 
 @dataclass(frozen=True)
@@ -62,11 +59,6 @@ class Chunks(Generic[Part]):
                 whole[start:stop] = array
             start = stop
         return wholes
-
-
-def rows_per_chunk(log_weights: torch.Tensor) -> int:
-    """Rows per prediction step, for the log-weights (Q,) of the components."""
-    return max(1, min(_CHUNK, _CHUNK_CELLS // len(log_weights)))
 
 
 def in_chunks(model: Model, X: Array, function: Callable[[torch.Tensor], Part]) -> Chunks[Part]:

@@ -22,6 +22,7 @@ _FEW_ROWS: Final = 200  # up to which there are more folds
 _FOLDS: Final = 5
 _FOLDS_OF_MANY: Final = 3
 _MOST_BATCHES: Final = 100  # of an epoch, up to which early_stopping="auto" holds out rows
+_MOST_STEPS: Final = 2000  # there, if the usual epochs make no more
 _PATIENT_STEPS: Final = (
     100  # without a better score, after which early_stopping="auto" stops at most
 )
@@ -88,8 +89,8 @@ class Epochs:
     least_steps, most_steps : int
         Steps, between which the epochs are chosen.
     longest : int
-        Up to which held-out rows find the number of epochs, for a family that has
-        early_stopping="auto".
+        Up to which a cross-validation of a table of one batch looks for the number of epochs, for a
+        family that has early_stopping="auto".
     """
 
     usual: int = 100
@@ -118,11 +119,10 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     )
     if stopping.early_stopping != "auto" or not _LEAST_ROWS <= n <= _MOST_BATCHES * batch_size:
         return plan
-    longest = epochs.longest if is_auto else usual
     if n <= batch_size:
         n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
-        return replace(of_length(plan, longest), n_folds=n_folds)
-    most = max(usual, min(longest, epochs.most_steps // n_batches)) if is_auto else usual
+        return replace(of_length(plan, epochs.longest if is_auto else usual), n_folds=n_folds)
+    most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
     patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
     return replace(
         of_length(plan, most),
@@ -140,6 +140,13 @@ def of_length(plan: Plan, n_epochs: int) -> Plan:
         schedule=partial(gradual, n_epochs),
         n_trial_epochs=_trial_epochs(n_epochs),
     )
+
+
+def gone_on(plan: Plan, n_earlier: int) -> Plan:
+    """The plan of a fit that goes on after so many epochs: without a search, as long again."""
+    if not plan.n_folds:
+        return plan
+    return replace(of_length(plan, min(plan.max_iter, n_earlier)), n_folds=0)
 
 
 def _trial_epochs(n_epochs: int) -> int:
