@@ -11,9 +11,11 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.stack import no_start
 from skgp.recipes.tops import orthogonal_top
 
 
@@ -111,7 +113,8 @@ class SVGPRegressor(GPRegressor):
         objective = ELBO if self.gamma is None else gamma_robust(self.gamma)
         beta_reg = DivergenceWeight(self.beta_reg)
         covariance, optimizer = natural_or_adam(self, objective, beta_reg)
-        return stack_recipe(
+        recipe = partial(
+            stack_recipe,
             self,
             objective=objective,
             outputs=pick(Coregionalised, self),
@@ -119,3 +122,9 @@ class SVGPRegressor(GPRegressor):
             covariance=covariance,
             optimizer=optimizer,
         )
+        is_plain = objective is ELBO and self.beta_reg == 1.0 and not self.n_orthogonal
+        is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
+        if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
+            return recipe()
+        is_standardised = self.normalize_X and self.normalize_y
+        return with_optimum(recipe(), recipe(start=no_start), is_standardised=is_standardised)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -206,8 +206,18 @@ class NaturalGradient(Optimizer):
         self._others.load_state_dict(state)
 
 
+class _Evaluation(NamedTuple):
+    """A loss and its gradients at some parameters."""
+
+    at: list[Tensor]
+    loss: Tensor
+    gradients: list[Tensor | None]
+
+
 class LBFGS(Optimizer):
     """L-BFGS with a strong Wolfe line search, one iteration a step: for losses without noise.
+
+    A step begins where the line search of the one before it has already evaluated the loss.
 
     Parameters
     ----------
@@ -222,6 +232,8 @@ class LBFGS(Optimizer):
             history_size=_HISTORY,
             line_search_fn="strong_wolfe",
         )
+        self._parameters = parameters
+        self._evaluations: list[_Evaluation] = []  # of the last step
         self._peak = 1.0
         self._last = float("inf")
         self._converged = False
@@ -232,7 +244,24 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = self._peak * rate
-        before: Tensor = self._lbfgs.step(closure)
+        known = [e for e in self._evaluations if all(map(torch.equal, e.at, self._parameters))]
+        self._evaluations = []
+
+        def evaluated() -> Tensor:
+            if known:
+                evaluation = known.pop()
+                for parameter, gradient in zip(
+                    self._parameters, evaluation.gradients, strict=True
+                ):
+                    parameter.grad = gradient
+            else:
+                loss, at = closure(), [p.detach().clone() for p in self._parameters]
+                gradients = [None if p.grad is None else p.grad.clone() for p in self._parameters]
+                evaluation = _Evaluation(at, loss, gradients)
+                self._evaluations.append(evaluation)
+            return evaluation.loss
+
+        before: Tensor = self._lbfgs.step(evaluated)
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss
