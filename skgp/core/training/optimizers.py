@@ -245,7 +245,7 @@ class LBFGS(Optimizer):
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = self._peak * rate
         known = [e for e in self._evaluations if all(map(torch.equal, e.at, self._parameters))]
-        self._evaluations = []
+        self._evaluations = [*known]
 
         def evaluated() -> Tensor:
             if known:
