@@ -7,6 +7,7 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
+from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
@@ -19,7 +20,14 @@ from skgp.recipes.stack import no_start
 from skgp.recipes.tops import orthogonal_top
 
 
-@family(covariance=Deviation.choice("full", "diagonal", "delta"))
+@family(
+    texts={
+        "auto_dtype": "float64 for a table of one batch or one whose optimum is found, and float32 "
+        "for a larger one"
+    },
+    covariance=Deviation.choice("full", "diagonal", "delta"),
+    max_iter=OPTIMUM_OR_EPOCHS,
+)
 class SVGPRegressor(GPRegressor):
     """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 

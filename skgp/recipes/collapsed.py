@@ -1,4 +1,4 @@
-"""Models trained on the marginal likelihood of all rows by L-BFGS: FITC and the exact GP."""
+"""Models trained on the marginal likelihood of all rows by L-BFGS: FITC, exact GP, short SVGP."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -254,7 +254,8 @@ def bound_loss(
     rows = _observed(model, batch, n_data)
     y, count = rows.residuals_and_counts(layer.mean)
     x = rows.x[count[0] > 0]
-    n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())  # equal inputs of merged rows are neighbours
+    # Equal inputs are neighbours, for the rows are merged.
+    n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
     Z = layer.Z if layer.Z.shape[-2] < n_distinct else layer.Z.detach()
     noise_var = model.likelihood.noise_var
     bound = collapsed_bound(layer.kernel, Z, rows.x, y, count[0], noise_var, layer.jitter).sum()

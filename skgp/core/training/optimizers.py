@@ -250,9 +250,7 @@ class LBFGS(Optimizer):
         def evaluated() -> Tensor:
             if known:
                 evaluation = known.pop()
-                for parameter, gradient in zip(
-                    self._parameters, evaluation.gradients, strict=True
-                ):
+                for parameter, gradient in zip(self._parameters, evaluation.gradients, strict=True):
                     parameter.grad = gradient
             else:
                 loss, at = closure(), [p.detach().clone() for p in self._parameters]
