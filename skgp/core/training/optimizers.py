@@ -206,6 +206,13 @@ class NaturalGradient(Optimizer):
         self._others.load_state_dict(state)
 
 
+class _LBFGS(torch.optim.LBFGS):
+    """That of torch, whose own method imports a compiler, which takes longer than a short fit."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        self.param_groups.append({**self.defaults, **param_group})
+
+
 class _Evaluation(NamedTuple):
     """A loss and its gradients at some parameters."""
 
@@ -225,7 +232,7 @@ class LBFGS(Optimizer):
     """
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self._lbfgs = torch.optim.LBFGS(
+        self._lbfgs = _LBFGS(
             parameters,
             max_iter=1,
             max_eval=1 + _LINE_SEARCH,
@@ -269,9 +276,9 @@ class LBFGS(Optimizer):
         self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
-        return {"lbfgs": self._lbfgs.state_dict(), "last": self._last}
+        return {"lbfgs": self._lbfgs.state[self._parameters[0]], "last": self._last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._lbfgs.load_state_dict(state["lbfgs"])
+        self._lbfgs.state[self._parameters[0]] = state["lbfgs"]  # where torch keeps that of all
         # Otherwise a step that is taken again would look like one that changes nothing.
         self._last, self._converged = state["last"], False
