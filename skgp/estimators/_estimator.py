@@ -173,7 +173,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         X and y, as they came, are for callbacks; `attributes` are what a fit remembers of the
         targets. Returns warnings.
         """
-        recipe, running = self._recipe(), pick(Running, self)
+        (recipe, rows), running = self._recipe().of_table(rows), pick(Running, self)
         like = scalar_like(recipe, running, len(rows.X))
         if self._continues():
             self._check_unchanged("warm_start=True")

@@ -13,7 +13,7 @@ ITERATIONS: Final = Deviation(
     annotation="int",
     default="100",
     constraint=[at_least(1)],
-    text="Iterations of L-BFGS; fewer if it converges. Each sees all rows, two times or more.",
+    text="Iterations of L-BFGS; fewer if it converges. Each sees all rows, once or more.",
 )
 _MAX_ITER: Final = Parameter(
     "max_iter",
@@ -24,6 +24,20 @@ _MAX_ITER: Final = Parameter(
     max_iter : int or "auto", default=$default
         Epochs. "auto": $auto_epochs, but no more than make $most_steps steps (and at least
         3), and enough for $least_steps steps.
+    """,
+)
+# `max_iter` of a family that has an optimum on small tables.
+OPTIMUM_OR_EPOCHS: Final = Deviation(
+    text="""
+    max_iter : int or "auto", default=$default
+        Epochs. "auto" goes to the optimum of the bound on tables of one target and up to 4,000
+        rows: with q(u) integrated out (Titsias 2009) by up to 100 iterations of L-BFGS, each of
+        which counts as an epoch, then the best q(u). That needs a full covariance, `beta_reg=1`,
+        `optimizer="adam"`, and neither `gamma`, `n_orthogonal`, `feature_extractor`,
+        `early_stopping` nor `dtype="float32"`. With standardised inputs and targets a named kernel
+        then has a weak prior, log-normal of unit deviation where it starts. Else "auto" is
+        $auto_epochs, but no more than make $most_steps steps (and at least 3), and enough for
+        $least_steps steps.
     """,
 )
 # `max_iter` and `early_stopping` of a family that finds its epochs by held-out rows.

@@ -21,7 +21,7 @@ from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import INITIAL_VAR
+from skgp.recipes.stack import INITIAL_VAR, refined_start
 
 
 @family(
@@ -145,7 +145,7 @@ class DSPPRegressor(GPRegressor):
             variance=INITIAL_VAR,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             epochs=SIGMA_POINT_EPOCHS,
-            refined=True,
+            start=refined_start,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -17,7 +17,7 @@ from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import sparse_top
+from skgp.recipes.stack import refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
 
@@ -144,7 +144,7 @@ class PPGPRRegressor(GPRegressor):
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=PREDICTIVE_EPOCHS,
-            refined=True,
+            start=refined_start,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -7,17 +7,27 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
+from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.stack import no_start
 from skgp.recipes.tops import orthogonal_top
 
 
-@family(covariance=Deviation.choice("full", "diagonal", "delta"))
+@family(
+    texts={
+        "auto_dtype": "float64 for a table of one batch or one whose optimum is found, and float32 "
+        "for a larger one"
+    },
+    covariance=Deviation.choice("full", "diagonal", "delta"),
+    max_iter=OPTIMUM_OR_EPOCHS,
+)
 class SVGPRegressor(GPRegressor):
     """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 
@@ -111,7 +121,8 @@ class SVGPRegressor(GPRegressor):
         objective = ELBO if self.gamma is None else gamma_robust(self.gamma)
         beta_reg = DivergenceWeight(self.beta_reg)
         covariance, optimizer = natural_or_adam(self, objective, beta_reg)
-        return stack_recipe(
+        recipe = partial(
+            stack_recipe,
             self,
             objective=objective,
             outputs=pick(Coregionalised, self),
@@ -119,3 +130,9 @@ class SVGPRegressor(GPRegressor):
             covariance=covariance,
             optimizer=optimizer,
         )
+        is_plain = objective is ELBO and self.beta_reg == 1.0 and not self.n_orthogonal
+        is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
+        if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
+            return recipe()
+        is_standardised = self.normalize_X and self.normalize_y
+        return with_optimum(recipe(), recipe(start=no_start), is_standardised=is_standardised)

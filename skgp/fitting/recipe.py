@@ -12,6 +12,7 @@ from skgp.core.data import Batch
 from skgp.core.training.optimizers import Optimizer
 from skgp.core.training.plan import Plan, count_batches, gradual, one_cycle
 from skgp.fitting.model import Model
+from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 
@@ -222,6 +223,8 @@ class Recipe:
         Why there is no training on chunks of a stream.
     divergence : callable n_data -> float, optional
         Weight of the divergences of what all rows share.
+    short : (int, Recipe), optional
+        The most rows of a table of one output that another recipe is for, and that recipe.
     """
 
     build: Callable[[Setup], Model]
@@ -234,3 +237,12 @@ class Recipe:
     goes_on: Callable[[Model, Table], None] = with_any_rows
     no_stream: str | None = None
     divergence: Callable[[float], float] | None = None
+    short: "tuple[int, Recipe] | None" = None
+
+    def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":
+        """The recipe of a fit of a table, and the rows that it takes."""
+        if self.short is None or len(rows.X) > self.short[0] or rows.y.size > len(rows.X):
+            return self, rows
+        # Of merged rows a fit is the same, bit by bit, whether rows are weighted or repeated, and
+        # in any order.
+        return self.short[1], rows.merged()

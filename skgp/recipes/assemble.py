@@ -7,6 +7,7 @@ from typing import Any, Final
 from skgp.core.kernels.choice import layer_kernels
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.posteriors import Covariance
+from skgp.core.marginal.starts import start_hyperparameters
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
@@ -31,6 +32,7 @@ from skgp.recipes.stack import (
     MakeBelow,
     Outputs,
     StackSpec,
+    Start,
     Top,
     build_stack,
     no_hidden,
@@ -59,7 +61,7 @@ def stack_recipe(
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
-    refined: bool = False,
+    start: Start = start_hyperparameters,
 ) -> Recipe:
     """The recipe of a stack of layers that is trained by minibatches.
 
@@ -68,7 +70,7 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, shares_kernel, misfit, refined
+    outputs, kernels, below, top, covariance, shares_kernel, misfit, start
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -89,7 +91,7 @@ def stack_recipe(
         features=features,
         shares_kernel=shares_kernel,
         misfit=misfit,
-        refined=refined,
+        start=start,
     )
     return Recipe(
         build=partial(build_stack, spec),
@@ -115,7 +117,7 @@ def deep_recipe(
     covariance: Covariance | None = None,
     beta_reg: DivergenceWeight | None = None,
     epochs: Epochs = DEEP_EPOCHS,
-    refined: bool = False,
+    start: Start = start_hyperparameters,
 ) -> Recipe:
     """The recipe of a stack with hidden layers, for an estimator with the parameters of `Layers`.
 
@@ -143,5 +145,5 @@ def deep_recipe(
         covariance=covariance,
         beta_reg=beta_reg,
         epochs=epochs,
-        refined=refined,
+        start=start,
     )

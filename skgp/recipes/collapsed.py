@@ -1,9 +1,9 @@
-"""Models trained on the marginal likelihood of all rows by L-BFGS: FITC and the exact GP."""
+"""Models trained on the marginal likelihood of all rows by L-BFGS: FITC, exact GP, short SVGP."""
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -16,10 +16,11 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.marginal.collapsed import collapsed_bound
 from skgp.core.marginal.exact import ExactGP, exact_log_marginal
 from skgp.core.marginal.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import start_hyperparameters
+from skgp.core.marginal.starts import start_hyperparameters, start_posterior
 from skgp.core.networks.features import half_squared_norm
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.memory import check_memory
@@ -27,13 +28,15 @@ from skgp.core.stacks.stack import GPStack
 from skgp.core.training.optimizers import LBFGS, Optimizer
 from skgp.core.training.plan import Plan, constant
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.recipe import Recipe, Stopping, always_float64, pick
+from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
 
 _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
+_SHORT: Final = 4000  # rows up to which this takes less time than minibatches
+_BOUND_ITERATIONS: Final = 100
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
@@ -212,3 +215,67 @@ def release(model: Model, table: Table) -> None:
     layers = cast(ExactLayers, model.source)
     layers.n_affordable = 0
     layers.with_rows(layers.gp.x[:0])
+
+
+# ------------------------------------------------------------------ the sparse variational GP
+
+
+def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Recipe:
+    """A recipe that maximises the bound of a short table of one output with q(u) integrated out.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of a sparse GP with a full covariance that maximises the evidence lower bound.
+    short : Recipe
+        The same, of a model that begins anywhere.
+    is_standardised : bool
+        Whether inputs and targets are, as the weak prior of the kernel expects.
+    """
+    short = replace(
+        short,
+        loss=partial(bound_loss, is_standardised),
+        optimizer=bound_lbfgs,
+        plan=partial(collapsed_plan, _BOUND_ITERATIONS, NEVER),
+        dtype=always_float64,
+        conditioned=with_best_posterior,
+    )
+    return replace(recipe, short=(_SHORT, short))
+
+
+def bound_loss(
+    is_standardised: bool, model: Model, batch: Batch, step: int, n_data: float
+) -> Tensor:
+    """Training loss of all rows, nats per row: minus the collapsed bound, and the priors.
+
+    Inducing inputs move unless they are all that there are.
+    """
+    layer = cast(SparseGP, model.stack.top)
+    rows = _observed(model, batch, n_data)
+    y, count = rows.residuals_and_counts(layer.mean)
+    x = rows.x[count[0] > 0]
+    # Equal inputs are neighbours, for the rows are merged.
+    n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
+    Z = layer.Z if layer.Z.shape[-2] < n_distinct else layer.Z.detach()
+    noise_var = model.likelihood.noise_var
+    bound = collapsed_bound(layer.kernel, Z, rows.x, y, count[0], noise_var, layer.jitter).sum()
+    prior = model.stack.log_prior() + (layer.kernel.log_weak_prior() if is_standardised else 0.0)
+    return -(bound + prior) / n_data
+
+
+def bound_lbfgs(model: Model, n_data: float) -> Optimizer:
+    """L-BFGS for all parameters but those of q(u)."""
+    apart = {id(p) for p in cast(SparseGP, model.stack.top).posterior.parameters()}
+    return LBFGS([p for p in model.parameters() if p.requires_grad and id(p) not in apart])
+
+
+@torch.no_grad()
+def with_best_posterior(model: Model, table: Table) -> Model:
+    """A copy of the model with the q(u) at which its bound is the collapsed one."""
+    model = copy.deepcopy(model)
+    layer = cast(SparseGP, model.stack.top)
+    rows = _observed(model, table.batch(torch.arange(len(table))), table.n_data)
+    y, count = rows.residuals_and_counts(layer.mean)
+    noise_var, n_data = model.likelihood.noise_var, float(count.sum())
+    start_posterior(layer, rows.x, y, count[0], noise_var, n_data)
+    return model

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import torch
@@ -102,6 +103,14 @@ class Outputs(NamedTuple):
 
 MakeBelow = Callable[["StackSpec", Setup, Tensor], Below]
 Top = Callable[["StackSpec", Setup, Kernel, Tensor, int], SparseLayer]
+Start = Callable[[SparseLayer, Tensor, Tensor, Tensor, float], Tensor]
+
+refined_start: Final[Start] = partial(start_hyperparameters, refined=True)
+
+
+def no_start(layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float) -> Tensor:
+    """A kernel that begins as it is, with the initial noise variances (W,)."""
+    return torch.full_like(y[:, 0], noise_var)
 
 
 def no_hidden(spec: "StackSpec", setup: Setup, x: Tensor) -> Below:
@@ -144,9 +153,9 @@ class StackSpec:
         Whether the name of a kernel stands for one lengthscale for each input.
     misfit : callable (number of a layer from below, its columns) -> str or None
         Message for a kernel that does not fit a layer; None where the kernel's own suffices.
-    refined : bool
-        Whether kernel and noise start at an optimum of the bound if there are few rows: for an
-        objective that has a gradient there.
+    start : callable as `start_hyperparameters`
+        Where kernel and noise start. `refined_start` is for an objective that has a gradient at
+        the optimum of the bound.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -160,7 +169,7 @@ class StackSpec:
     shares_kernel: bool = False
     ard: bool = True
     misfit: Callable[[int, int], str | None] | None = None
-    refined: bool = False
+    start: Start = start_hyperparameters
 
     def n_inducing(self, setup: Setup) -> int:
         """Inducing inputs of each layer."""
@@ -189,7 +198,7 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     if not below.n_layers or len(x) <= spec.batch_size:
         few, weight = setup.few()
         rows = h[few], outputs.latent[:, few], weight
-        noise_var = start_hyperparameters(top, *rows, INITIAL_NOISE, refined=spec.refined)
+        noise_var = spec.start(top, *rows, INITIAL_NOISE)
         rows = h, outputs.latent, setup.observed_weight
         n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
         start_posterior(top, *rows, noise_var, n_observed)

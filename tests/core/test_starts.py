@@ -79,6 +79,37 @@ def test_collapsed_bound_counts_a_row_as_often_as_its_weight(problem):
     np.testing.assert_allclose(bound.detach(), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_gradients_of_the_collapsed_bound_equal_those_of_dense_algebra(problem, is_shared):
+    """Autograd through log N(y; 0, Qff + noise / weight), and the powers of a normal density."""
+    kernel, Z, x, y, weight = problem
+    if is_shared:
+        kernel = Stationary("matern52", 1, 2, 1.3).double()
+        Z = Z[:1]
+    Z, y = Z.clone().requires_grad_(), y.clone().requires_grad_()
+    log_noise = torch.tensor([-3.0, -1.5], dtype=torch.float64, requires_grad=True)
+    inputs = [Z, y, log_noise, *kernel.parameters()]
+
+    def dense() -> torch.Tensor:
+        noise, variance = log_noise.exp()[:, None], kernel.variance[:, None, None]
+        K = kernel.Kuu(Z) + JITTER * torch.eye(5).double()
+        Kuf = kernel.Kuf(Z, x)
+        Q = variance * Kuf.mT @ torch.linalg.solve(K, Kuf)
+        covariance = Q + torch.diag_embed(noise / weight)
+        density = torch.distributions.MultivariateNormal(torch.zeros_like(y), covariance)
+        rest = variance.squeeze(-1) - Q.diagonal(dim1=-2, dim2=-1)
+        powers = (weight - 1.0) * (2.0 * math.pi * noise).log() + weight.log()
+        return density.log_prob(y) - 0.5 * (weight * rest / noise + powers).sum(-1)
+
+    bound = collapsed_bound(kernel, Z, x, y, weight, log_noise.exp(), JITTER)
+    expected = dense()
+    np.testing.assert_allclose(bound.detach(), expected.detach(), rtol=1e-6)
+    share = torch.tensor([1.0, 0.3], dtype=torch.float64)  # GPs count differently
+    gradients = torch.autograd.grad(bound @ share, inputs)
+    for ours, theirs in zip(gradients, torch.autograd.grad(expected @ share, inputs), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
 def test_posterior_starts_where_the_evidence_bound_equals_the_collapsed_one(problem):
     """A subsample in which every row stands for `weight` rows of the table."""
     kernel, Z, x, y, weight = problem

@@ -50,3 +50,10 @@ class Kernel(nn.Module, ABC):
     def log_prior(self) -> Tensor | float:
         """Log density of the hyper-parameters under their priors; zero without priors."""
         return 0.0
+
+    def log_weak_prior(self) -> Tensor | float:
+        """Log density, up to a constant, under a weak prior for standardised inputs and targets.
+
+        Zero for a kernel of a user, whose priors are its own.
+        """
+        return 0.0

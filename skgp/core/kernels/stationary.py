@@ -187,6 +187,12 @@ class Stationary(Kernel):
     def lengthscale(self) -> Tensor:
         return self.log_lengthscale.exp()
 
+    def log_weak_prior(self) -> Tensor:
+        # Log lengthscales N(log sqrt(D), 1), log variances N(0, 1): centred where models start.
+        centre = 0.5 * math.log(self.log_lengthscale.shape[-1])
+        moves = torch.cat([(self.log_lengthscale - centre).flatten(), self.log_variance])
+        return -0.5 * moves.square().sum()
+
     def Kuu(self, Z: Tensor) -> Tensor:
         K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name])
         return K

@@ -1,10 +1,12 @@
 """The collapsed bound: the evidence lower bound of all rows with q(u) integrated out."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
-from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky
+from skgp.core.numerics.linalg import LOG_2PI, cholesky, half_tril, through_jitter
 from skgp.exceptions import NotPositiveDefiniteError
 
 
@@ -27,7 +29,7 @@ def collapsed_bound(
     Z : Tensor of shape (W, M, D)
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-        Targets of each GP.
+        Targets of each GP, without its mean.
     weight : Tensor of shape (n,)
     noise_var : Tensor of shape (W,)
     jitter : float
@@ -36,18 +38,79 @@ def collapsed_bound(
     -------
     Tensor of shape (W,)
         In nats.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If Kuu has no Cholesky factor, or the bound is not finite.
     """
     n = weight.sum()
-    ratio = (kernel.variance / noise_var).unsqueeze(-1)
-    A = inverse_cholesky(kernel.Kuu(Z), jitter) @ kernel.Kuf(Z, x)
-    Aw = A * weight
-    eye = torch.eye(Z.shape[-2], dtype=x.dtype, device=x.device)
-    # |Qff + noise| and its inverse by the M x M matrix H = I + variance / noise * A A^T
-    L, info = torch.linalg.cholesky_ex(eye + ratio.unsqueeze(-1) * (Aw @ A.mT))
-    if bool(info.any()):
-        raise NotPositiveDefiniteError("the collapsed bound is not finite; raise jitter")
-    b = torch.linalg.solve_triangular(L, Aw @ y.unsqueeze(-1), upper=False).squeeze(-1)
-    log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1) + n * noise_var.log()
-    quadratic = ((weight * y.square()).sum(-1) - (ratio * b.square()).sum(-1)) / noise_var
-    unexplained = (weight * (kernel.kff(x) - A.square().sum(-2))).sum(-1) * ratio.squeeze(-1)
-    return -0.5 * (n * LOG_2PI + log_det + quadratic + unexplained)
+    ratio = kernel.variance / noise_var
+    # |Qff + noise| and its inverse by the M x M matrix H = I + ratio A A^T
+    log_det, explained, trace = _Projection.apply(
+        kernel.Kuu(Z), kernel.Kuf(Z, x), y, ratio, weight, jitter
+    )
+    quadratic = ((weight * y.square()).sum(-1) - ratio * explained) / noise_var
+    unexplained = ratio * ((weight * kernel.kff(x)).sum(-1).expand_as(trace) - trace)
+    return -0.5 * (n * (LOG_2PI + noise_var.log()) + log_det + quadratic + unexplained)
+
+
+class _Projection(torch.autograd.Function):
+    """log|H|, b^T H^-1 b and tr(A diag(weight) A^T), for A = Luu^-1 Kuf.
+
+    H = I + ratio A diag(weight) A^T and b = A diag(weight) y. Autograd would keep and multiply
+    twice as many blocks of M x n numbers.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, Kuu: Tensor, Kuf: Tensor, y: Tensor, ratio: Tensor, weight: Tensor, jitter: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        L = cholesky(Kuu, jitter).to(Kuf)
+        A = torch.linalg.solve_triangular(L, Kuf, upper=False)
+        wy = weight * y
+        gram = (A * weight) @ A.mT
+        H = ratio[:, None, None] * gram
+        H.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        b = A @ wy.unsqueeze(-1)
+        L_H, info = torch.linalg.cholesky_ex(H)
+        if bool(info.any()):
+            raise NotPositiveDefiniteError("the collapsed bound is not finite; raise jitter")
+        c = torch.cholesky_solve(b, L_H)
+        ctx.save_for_backward(L, A, gram, b, L_H, c, wy, ratio, weight)
+        ctx.jitter = jitter
+        log_det = 2.0 * L_H.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+        return log_det, (b * c).sum((-2, -1)), gram.diagonal(dim1=-2, dim2=-1).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, ...]:
+        L, A, gram, b, L_H, c, wy, ratio, weight = ctx.saved_tensors
+        d_log_det, d_explained, d_trace = (grad[:, None, None] for grad in grads)
+        ratio = ratio[:, None, None]
+        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+        H_inv = torch.cholesky_inverse(L_H)
+        rest, gram_c = eye - H_inv, gram @ c  # H^-1 gram = (I - H^-1) / ratio
+        d_ratio = (d_log_det * rest / ratio).diagonal(dim1=-2, dim2=-1).sum(-1)
+        d_ratio = d_ratio - (d_explained * c * gram_c).sum((-2, -1))
+        # GPs that share a kernel share A and its gradient, which is a sum over them.
+        d_gram = ratio * (d_log_det * H_inv - d_explained * c @ c.mT)
+        d_gram = d_gram.sum_to_size(gram.shape) + d_trace * eye
+        d_gram_gram = d_log_det * rest - ratio * d_explained * c @ gram_c.mT
+        d_gram_gram = d_gram_gram.sum_to_size(gram.shape) + d_trace * gram
+        db = 2.0 * d_explained * c
+        d_wy = (db.mT @ A).squeeze(-2)
+        db, b, wy = (_side_by_side(v, len(A)) for v in (db, b, wy.unsqueeze(-1)))
+        # dA = 2 d_gram A diag(weight) + db (weight y)^T, and dKuf = L^-T dA.
+        d_A = torch.baddbmm(db @ wy.mT, 2.0 * d_gram, A * weight)
+        d_Kuf = torch.linalg.solve_triangular(L.mT, d_A, upper=True)
+        # dKuu = -sym(L^-T Phi(dA A^T) L^-1): Murray (2016), Eqn 10.
+        P = half_tril(2.0 * d_gram_gram + db @ b.mT)
+        G = torch.linalg.solve_triangular(L.mT, P, upper=True)
+        G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
+        d_Kuu = through_jitter((G + G.mT).mul_(-0.5), ctx.jitter)
+        return d_Kuu, d_Kuf, d_wy * weight, d_ratio, None, None
+
+
+def _side_by_side(columns: Tensor, n_kernels: int) -> Tensor:
+    """Columns (W, M, 1) of GPs with one kernel as (1, M, W); of GPs with their own as they are."""
+    return columns if len(columns) == n_kernels else columns.permute(2, 1, 0)

@@ -202,14 +202,14 @@ def correlated(K: Tensor, z: Tensor) -> Tensor:
     return result
 
 
-def _half_tril(P: Tensor) -> Tensor:
+def half_tril(P: Tensor) -> Tensor:
     """Phi of Murray (2016): the lower triangle with its diagonal halved."""
     P = P.tril()
     P.diagonal(dim1=-2, dim2=-1).mul_(0.5)
     return P
 
 
-def _through_jitter(dK: Tensor, jitter: float) -> Tensor:
+def through_jitter(dK: Tensor, jitter: float) -> Tensor:
     """Gradient in K from that in K + jitter * mean(diag K) * I."""
     diagonal = dK.diagonal(dim1=-2, dim2=-1)
     diagonal.add_(jitter * diagonal.mean(-1, keepdim=True))
@@ -230,9 +230,9 @@ class _InverseCholesky(torch.autograd.Function):
         # Reverse mode of L -> L^-1 is dL = -L^-T dL_inv L^-T; with Murray (2016), Eqn 10,
         # dK = sym(L^-T Phi(L^T dL) L^-1), and L^T dL collapses to -dL_inv L^-T.
         (L_inv,) = ctx.saved_tensors
-        P = _half_tril(grads[0] @ L_inv.mT)
+        P = half_tril(grads[0] @ L_inv.mT)
         G = L_inv.mT @ (P @ L_inv)
-        return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None, None
+        return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None, None
 
 
 class _Correlated(torch.autograd.Function):
@@ -250,7 +250,7 @@ class _Correlated(torch.autograd.Function):
         # With dL = de z^T: dK = sym(L^-T Phi(L^T dL) L^-1), Murray (2016), Eqn 10.
         L, rung, z = ctx.saved_tensors
         back = L.mT @ grads[0]
-        G = torch.linalg.solve_triangular(L.mT, _half_tril(back @ z.mT), upper=True)
+        G = torch.linalg.solve_triangular(L.mT, half_tril(back @ z.mT), upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
         dz = back if ctx.needs_input_grad[1] else None
         return _shrunk((G + G.mT).mul_(0.5), rung), dz
@@ -271,10 +271,10 @@ class _BasisWeights(torch.autograd.Function):
         # With w = L^-1 da: dv = w and dL = -tril(a w^T), so L^T dL becomes -v w^T.
         L, v = ctx.saved_tensors
         w = torch.linalg.solve_triangular(L, grads[0].unsqueeze(-1), upper=False)
-        P = _half_tril(v.unsqueeze(-1) * w.mT)
+        P = half_tril(v.unsqueeze(-1) * w.mT)
         G = torch.linalg.solve_triangular(L.mT, P, upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
-        return _through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None
+        return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None
 
 
 class _LogDetAndQuadratic(torch.autograd.Function):
@@ -296,7 +296,7 @@ class _LogDetAndQuadratic(torch.autograd.Function):
         dK = torch.cholesky_inverse(L).mul_(d_log_det.unsqueeze(-1))
         dK.sub_((d_quadratic * a).unsqueeze(-1) * a.unsqueeze(-2))
         dr = (2.0 * d_quadratic * a).to(ctx.dtype)
-        return _through_jitter(dK, ctx.jitter).to(ctx.dtype), dr, None
+        return through_jitter(dK, ctx.jitter).to(ctx.dtype), dr, None
 
 
 def lower_product(L: Tensor, K: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -206,8 +206,25 @@ class NaturalGradient(Optimizer):
         self._others.load_state_dict(state)
 
 
+class _LBFGS(torch.optim.LBFGS):
+    """That of torch, whose own method imports a compiler, which takes longer than a short fit."""
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        self.param_groups.append({**self.defaults, **param_group})
+
+
+class _Evaluation(NamedTuple):
+    """A loss and its gradients at some parameters."""
+
+    at: list[Tensor]
+    loss: Tensor
+    gradients: list[Tensor | None]
+
+
 class LBFGS(Optimizer):
     """L-BFGS with a strong Wolfe line search, one iteration a step: for losses without noise.
+
+    A step begins where the line search of the one before it has already evaluated the loss.
 
     Parameters
     ----------
@@ -215,13 +232,15 @@ class LBFGS(Optimizer):
     """
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self._lbfgs = torch.optim.LBFGS(
+        self._lbfgs = _LBFGS(
             parameters,
             max_iter=1,
             max_eval=1 + _LINE_SEARCH,
             history_size=_HISTORY,
             line_search_fn="strong_wolfe",
         )
+        self._parameters = parameters
+        self._evaluations: list[_Evaluation] = []  # of the last step
         self._peak = 1.0
         self._last = float("inf")
         self._converged = False
@@ -232,7 +251,22 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = self._peak * rate
-        before: Tensor = self._lbfgs.step(closure)
+        known = [e for e in self._evaluations if all(map(torch.equal, e.at, self._parameters))]
+        self._evaluations = [*known]
+
+        def evaluated() -> Tensor:
+            if known:
+                evaluation = known.pop()
+                for parameter, gradient in zip(self._parameters, evaluation.gradients, strict=True):
+                    parameter.grad = gradient
+            else:
+                loss, at = closure(), [p.detach().clone() for p in self._parameters]
+                gradients = [None if p.grad is None else p.grad.clone() for p in self._parameters]
+                evaluation = _Evaluation(at, loss, gradients)
+                self._evaluations.append(evaluation)
+            return evaluation.loss
+
+        before: Tensor = self._lbfgs.step(evaluated)
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss
@@ -242,9 +276,9 @@ class LBFGS(Optimizer):
         self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
-        return {"lbfgs": self._lbfgs.state_dict(), "last": self._last}
+        return {"lbfgs": self._lbfgs.state[self._parameters[0]], "last": self._last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._lbfgs.load_state_dict(state["lbfgs"])
+        self._lbfgs.state[self._parameters[0]] = state["lbfgs"]  # where torch keeps that of all
         # Otherwise a step that is taken again would look like one that changes nothing.
         self._last, self._converged = state["last"], False
