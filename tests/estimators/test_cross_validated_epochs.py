@@ -128,12 +128,11 @@ def test_max_iter_bounds_the_search(problem, short) -> None:
         PPGPRRegressor(random_state=0, **params).fit(X, y)
         for params in ({}, {"max_iter": 50}, {"max_iter": 2})
     )
-    assert len(shorter.validation_scores_) == 2
-    assert shorter.n_iter_ <= 2 < free.n_iter_ < LONGEST
-    assert longer.n_iter_ == free.n_iter_
-    np.testing.assert_allclose(longer.predict(X), free.predict(X), rtol=1e-9)
-    assert len(longer.validation_scores_) == 50
+    for model, most in ((free, LONGEST), (longer, 50), (shorter, 2)):
+        assert len(model.validation_scores_) == most
+        assert model.n_iter_ == best_length(model.validation_scores_, tol=1e-4)
     np.testing.assert_allclose(longer.validation_scores_[:LONGEST], free.validation_scores_)
+    np.testing.assert_allclose(free.validation_scores_[:2], shorter.validation_scores_)
 
 
 @pytest.mark.parametrize("model", SMALL.values(), ids=SMALL)
@@ -145,7 +144,7 @@ def test_several_batches_are_stopped_by_held_out_rows(model, problem) -> None:
     assert len(model.validation_scores_) == model.n_iter_ == 12
     best = model.best_validation_score_
     assert best == max(model.validation_scores_)
-    np.testing.assert_allclose(model.predict_dist(X[::2]).logpdf(y[::2]).mean(), best, rtol=1e-6)
+    np.testing.assert_allclose(model.predict_dist(X[::2]).logpdf(y[::2]).mean(), best, rtol=1e-4)
     assert model.fit(X, y).n_samples_seen_ == 54.0  # without a tenth
     assert len(model.validation_scores_) == 12
     many = clone(model).set_params(batch_size=20, max_iter=1)
@@ -210,7 +209,11 @@ def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     assert model.stack_.top.Z.shape == (1, 64, 5)
     model = DSPPRegressor(**short, topology="skip-all").fit(X_long[:200], y_long[:200])
     assert model.stack_.bottom.slope is not None
-    long = DSPPRegressor(**short, batch_size=500).fit(X_long, y_long)
+    middle = DSPPRegressor(**short, batch_size=500).fit(X_long, y_long)
+    assert middle.inducing_points_.shape == (3, 117, 2)  # three times the root of 1,500
+    assert isinstance(middle.model_.nodes, MatchedNodes)
+    assert middle.stack_.top.Z.shape == (1, 117, 5)
+    long = DSPPRegressor(**short, batch_size=149).fit(X_long, y_long)
     stream = DSPPRegressor(random_state=0).partial_fit(X_long[:400], y_long[:400])
     for model in (long, stream):
         assert model.inducing_points_.shape == (3, 300, 2)
