@@ -89,7 +89,7 @@ class DSPPClassifier(Classifier):
     """
 
     # Parameters that the constructor stores.
-    share_kernel: bool
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class DSPPClassifier(Classifier):
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
         n_inducing: int = 300,
-        share_kernel: bool = False,
+        share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
@@ -137,6 +137,7 @@ class DSPPClassifier(Classifier):
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
+            pulled=True,
             epochs=SIGMA_POINT_EPOCHS,
         )
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from skgp.core.folds import fold_numbers
-from skgp.core.training.plan import Plan
+from skgp.core.training.plan import Plan, continued
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.fit import (
@@ -41,13 +41,14 @@ def found_plan(
     """The plan of a fit, and the scores of the cross-validation that found its length, if any.
 
     The arguments are those of `cross_validated_scores`; a fit that goes on after `n_earlier` epochs
-    is as long again.
+    is as long again, and takes shorter steps.
     """
     plan = recipe.plan(len(whole))
+    if n_earlier:
+        plan = of_length(plan, n_earlier) if plan.n_folds else plan
+        return dataclasses.replace(plan, schedule=partial(continued, plan.schedule)), []
     if not plan.n_folds:
         return plan, []
-    if n_earlier:
-        return of_length(plan, n_earlier), []
     scores = cross_validated_scores(recipe, rows, whole, targets, running, plan, rng)
     return of_length(plan, best_length(scores, plan.tol) if scores else _UNKNOWN), scores
 

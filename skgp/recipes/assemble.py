@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from skgp.core.kernels.choice import layer_kernels
 from skgp.core.kernels.kernel import KernelLike
@@ -42,6 +42,8 @@ DEEP_EPOCHS: Final = Epochs(most_steps=2000)
 LONGEST: Final = 400  # epochs of a cross-validation
 # With more steps the inducing inputs overfit.
 SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000, longest=LONGEST)
+# The start is close to where the bound is high, and with more steps the probabilities overfit.
+CLASS_EPOCHS: Final = Epochs(usual=30, least_steps=30)
 PREDICTIVE_EPOCHS: Final = Epochs(longest=LONGEST)
 
 
@@ -54,7 +56,8 @@ def stack_recipe(
     below: MakeBelow = no_hidden,
     top: Top = sparse_top,
     covariance: Covariance | None = None,
-    shares_kernel: bool = False,
+    shares_kernel: bool | Literal["auto"] = False,
+    pulled: bool = False,
     misfit: Callable[[int, int], str | None] | None = None,
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float], Optimizer] | None = None,
@@ -68,7 +71,7 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, shares_kernel, misfit, refined
+    outputs, kernels, below, top, covariance, shares_kernel, pulled, misfit, refined
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -88,6 +91,7 @@ def stack_recipe(
         top=top,
         features=features,
         shares_kernel=shares_kernel,
+        pulled=pulled,
         misfit=misfit,
         refined=refined,
     )
@@ -111,7 +115,8 @@ def deep_recipe(
     alone: MakeBelow = no_hidden,
     top: Top = sparse_top,
     variance: float = CERTAIN_VAR,
-    shares_kernel: bool = False,
+    shares_kernel: bool | Literal["auto"] = False,
+    pulled: bool = False,
     covariance: Covariance | None = None,
     beta_reg: DivergenceWeight | None = None,
     epochs: Epochs = DEEP_EPOCHS,
@@ -139,6 +144,7 @@ def deep_recipe(
         below=partial(hidden_gps, layers, variance, nodes, alone),
         top=top,
         shares_kernel=shares_kernel,
+        pulled=pulled,
         misfit=layers.misfit,
         covariance=covariance,
         beta_reg=beta_reg,

@@ -231,7 +231,7 @@ class LBFGS(Optimizer):
         return self._converged
 
     def step(self, closure: Closure, rate: float) -> float:
-        self._lbfgs.param_groups[0]["lr"] = self._peak * rate
+        self._lbfgs.param_groups[0]["lr"] = self._peak  # its line search needs no schedule
         before: Tensor = self._lbfgs.step(closure)
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
