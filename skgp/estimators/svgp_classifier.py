@@ -15,7 +15,7 @@ from skgp.recipes.outputs import Classes
 
 
 @family(
-    texts={"of_several": "softmax"},
+    texts={"auto_epochs": "30", "least_steps": "30", "of_several": "softmax"},
     covariance=Deviation.choice("full", "diagonal", "delta"),
 )
 class SVGPClassifier(Classifier):
