@@ -116,7 +116,7 @@ class PPGPRClassifier(Classifier):
             objective=PREDICTIVE,
             outputs=partial(pick(Classes, self), "robust-max"),
             top=tops.get(self.covariance, sparse_top),
-            covariance="full" if self.covariance == "auto" else self.covariance,
+            covariance="full" if self.covariance == "auto" else None,
             shares_kernel=False if self.covariance == "decoupled" else "auto",
             pulled=True,
             epochs=PREDICTIVE_EPOCHS,

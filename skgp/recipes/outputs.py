@@ -101,6 +101,9 @@ class Classes:
 
         residual = torch.full_like(offset, _RESIDUAL)
 
+        def start(noise_var: Tensor) -> None:
+            residual.copy_(noise_var)
+
         def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
             with torch.no_grad():
                 stack.top.mean.copy_(offset)
@@ -109,7 +112,7 @@ class Classes:
             return Model(Layers(stack), likelihood, nodes)
 
         centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
-        return Outputs(likelihood.start_scale * centred, residual.copy_, model)
+        return Outputs(likelihood.start_scale * centred, start, model)
 
     def n_latents(self, n_classes: int) -> int:
         """Number of latent functions: one for two classes and a link, else one for each."""
