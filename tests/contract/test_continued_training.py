@@ -69,7 +69,7 @@ def test_a_fit_that_goes_on_does_not_leave_the_optimum(case: Case, data: Data) -
     model = case.make(warm_start=True, max_iter=200, **without_chance).fit(data.X, data.y)
     last = np.mean(model.loss_curve_[-10:])
     model.set_params(max_iter=20).fit(data.X, data.y)
-    tolerance = 0.2 if "n_prediction_samples" in case.params else 0.1
+    tolerance = 0.2 if "n_prediction_samples" in case.params else 0.15
     assert max(model.loss_curve_) < last + tolerance
 
 

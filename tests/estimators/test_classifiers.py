@@ -321,8 +321,13 @@ def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
     np.testing.assert_allclose(variance, second - first**2, rtol=1e-7)
 
 
+def test_divergences_of_a_dspp_weigh_more_where_epochs_are_not_found() -> None:
+    weight = DSPPClassifier()._recipe().divergence
+    assert [weight(n) for n in (20.0, 1000.0, 1001.0, 1e6)] == [1.0, 1.0, 5.0, 5.0]
+
+
 def test_default_divergences_keep_a_small_noisy_table_from_certainty() -> None:
-    """Labels of a linear logit: with beta_reg = 1 the log loss is 0.93, a coin has 0.69."""
+    """Labels of a linear logit: with beta_reg = 1 and no search for epochs it is 0.93."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1250, 8))
     y = rng.random(1250) < expit(2.0 * X[:, 0] + X[:, 1])
