@@ -263,7 +263,10 @@ _RUNNING: Final[Group] = (
         "bool",
         "False",
         ["boolean"],
-        "Whether `fit` goes on from the last fit's parameters and scales.",
+        """
+        Whether `fit` goes on from the last fit's parameters and scales, at a tenth of the learning
+        rate.
+        """,
     ),
     *_EXECUTION,
 )

@@ -105,13 +105,14 @@ MODEL_PARAMETERS: Final[Group] = (
     Parameter("n_orthogonal", "int", "0", [at_least(0)]),
     Parameter(
         "share_kernel",
-        "bool",
-        "False",
-        ["boolean"],
+        'bool | Literal["auto"]',
+        '"auto"',
+        ["boolean", one_of("auto")],
         """
-        Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the doubly
-        stochastic paper, or each its own. A step with many classes and inputs is then several times
-        cheaper.
+        share_kernel : bool or "auto", default=$default
+            Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the
+            doubly stochastic paper, or each its own. A step with many classes and inputs is then
+            several times cheaper. "auto": where there are five or more.
         """,
     ),
     _COVARIANCE,

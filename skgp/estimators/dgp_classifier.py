@@ -76,7 +76,7 @@ class DGPClassifier(Classifier):
 
     # Parameters that the constructor stores.
     objective: str
-    share_kernel: bool
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class DGPClassifier(Classifier):
         n_samples: int = 10,
         n_prediction_samples: int = 32,
         n_inducing: int = 300,
-        share_kernel: bool = False,
+        share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
@@ -124,4 +124,5 @@ class DGPClassifier(Classifier):
             outputs=partial(pick(Classes, self), "softmax"),
             nodes=pick(Samples, self),
             shares_kernel=self.share_kernel,
+            pulled=True,
         )

@@ -10,11 +10,12 @@ from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
+from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import INITIAL_VAR
 
@@ -29,7 +30,7 @@ from skgp.recipes.stack import INITIAL_VAR
     kernel=LAYER_KERNELS,
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
-    beta_reg=Deviation(default="5.0"),
+    beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
 )
@@ -52,9 +53,9 @@ class DSPPClassifier(Classifier):
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     $classes
-    beta_reg : float, default=5.0
-        Weight of the divergences KL(q(u) || p(u)). With 1 probabilities are too certain on tables
-        of some hundred to some thousand rows; on those of a few hundred SVGPClassifier is better.
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows, whose epochs
+        cross-validation finds, and 5 for more: with one, probabilities are too certain there.
     $hidden
     $features
     $minibatch
@@ -66,6 +67,8 @@ class DSPPClassifier(Classifier):
         Standardised nodes of the hidden functions.
     quadrature_weights_ : array (Q,)
         Their weights.
+    beta_reg_ : float
+        The weight of the divergences.
     $class_attributes
 
     Raises
@@ -90,7 +93,7 @@ class DSPPClassifier(Classifier):
     """
 
     # Parameters that the constructor stores.
-    share_kernel: bool
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
@@ -101,12 +104,12 @@ class DSPPClassifier(Classifier):
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
         n_inducing: int = 300,
-        share_kernel: bool = False,
+        share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
-        beta_reg: float = 5.0,
+        beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         feature_extractor: FeatureExtractor | None = None,
@@ -138,8 +141,11 @@ class DSPPClassifier(Classifier):
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
+            pulled=True,
+            beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=5.0),
             epochs=SIGMA_POINT_EPOCHS,
         )
 
     quadrature_points_ = property(_attributes.quadrature_points)
     quadrature_weights_ = property(_attributes.quadrature_weights)
+    beta_reg_ = property(_attributes.beta_reg)

@@ -14,12 +14,12 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import sparse_top
-from skgp.recipes.tops import decoupled_top
+from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
 
 @family(
     texts={"of_several": "robust-max"},
-    covariance=Deviation.choice("decoupled", "full", "diagonal", "delta", default="decoupled"),
+    covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
     learning_rate_init=Deviation(default="0.02"),
@@ -39,9 +39,11 @@ class PPGPRClassifier(Classifier):
         covariance="decoupled" those of the variance.
     n_inducing_mean : int, default=1000
         Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
-    covariance : {"decoupled", "full", "diagonal", "delta"}, default="decoupled"
+    covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal and gives mean and variance
-        inducing inputs of their own; "delta" is a point with the regulariser -log p(u).
+        inducing inputs of their own; "delta" is a point with the regulariser -log p(u). "auto" is
+        "full" up to `batch_size` rows and for five classes or more, else "decoupled". Unless
+        decoupled, five classes or more share a kernel and inducing inputs.
     $classes
     beta_reg : float, default=1.0
         Weight of the divergence KL(q(u) || p(u)); less than for regression, 0.2, overfits small
@@ -79,7 +81,7 @@ class PPGPRClassifier(Classifier):
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
         n_inducing_mean: int = 1000,
-        covariance: Literal["decoupled", "full", "diagonal", "delta"] = "decoupled",
+        covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
@@ -106,11 +108,17 @@ class PPGPRClassifier(Classifier):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        decoupled = self.covariance == "decoupled"
+        tops = {
+            "auto": partial(decoupled_if_long, self.n_inducing_mean),
+            "decoupled": partial(decoupled_top, self.n_inducing_mean),
+        }
         return stack_recipe(
             self,
             objective=PREDICTIVE,
             outputs=partial(pick(Classes, self), "robust-max"),
-            top=partial(decoupled_top, self.n_inducing_mean) if decoupled else sparse_top,
+            top=tops.get(self.covariance, sparse_top),
+            covariance="full" if self.covariance == "auto" else None,
+            shares_kernel=False if self.covariance == "decoupled" else "auto",
+            pulled=True,
             epochs=PREDICTIVE_EPOCHS,
         )

@@ -10,12 +10,12 @@ from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.assemble import CLASS_EPOCHS, stack_recipe
 from skgp.recipes.outputs import Classes
 
 
 @family(
-    texts={"of_several": "softmax"},
+    texts={"auto_epochs": "30", "least_steps": "30", "of_several": "softmax"},
     covariance=Deviation.choice("full", "diagonal", "delta"),
 )
 class SVGPClassifier(Classifier):
@@ -61,14 +61,14 @@ class SVGPClassifier(Classifier):
     """
 
     # Parameters that the constructor stores.
-    share_kernel: bool
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
-        share_kernel: bool = False,
+        share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal", "delta"] = "full",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
@@ -101,4 +101,6 @@ class SVGPClassifier(Classifier):
             objective=ELBO,
             outputs=partial(pick(Classes, self), "softmax"),
             shares_kernel=self.share_kernel,
+            pulled=True,
+            epochs=CLASS_EPOCHS,
         )

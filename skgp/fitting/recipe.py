@@ -10,7 +10,7 @@ from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.training.optimizers import Optimizer
-from skgp.core.training.plan import Plan, count_batches, gradual, one_cycle
+from skgp.core.training.plan import Plan, continued, count_batches, gradual, one_cycle
 from skgp.fitting.model import Model
 from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Setup
@@ -144,10 +144,13 @@ def of_length(plan: Plan, n_epochs: int) -> Plan:
 
 
 def gone_on(plan: Plan, n_earlier: int) -> Plan:
-    """The plan of a fit that goes on after so many epochs: without a search, as long again."""
-    if not plan.n_folds:
-        return plan
-    return replace(of_length(plan, min(plan.max_iter, n_earlier)), n_folds=0)
+    """The plan of a fit that goes on after so many epochs.
+
+    Without a search it is as long again, and all steps are shorter.
+    """
+    if plan.n_folds:
+        plan = replace(of_length(plan, min(plan.max_iter, n_earlier)), n_folds=0)
+    return replace(plan, schedule=partial(continued, plan.schedule))
 
 
 def _trial_epochs(n_epochs: int) -> int:

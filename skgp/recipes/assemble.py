@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from skgp.core.kernels.choice import layer_kernels
 from skgp.core.kernels.kernel import KernelLike
@@ -44,6 +44,8 @@ DEEP_EPOCHS: Final = Epochs(most_steps=2000)
 LONGEST: Final = 400  # epochs of a cross-validation
 # With more steps the inducing inputs overfit.
 SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000, longest=LONGEST)
+# The start is close to where the bound is high, and with more steps the probabilities overfit.
+CLASS_EPOCHS: Final = Epochs(usual=30, least_steps=30)
 PREDICTIVE_EPOCHS: Final = Epochs(longest=LONGEST)
 
 
@@ -56,7 +58,8 @@ def stack_recipe(
     below: MakeBelow = no_hidden,
     top: Top = sparse_top,
     covariance: Covariance | None = None,
-    shares_kernel: bool = False,
+    shares_kernel: bool | Literal["auto"] = False,
+    pulled: bool = False,
     misfit: Callable[[int, int], str | None] | None = None,
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float], Optimizer] | None = None,
@@ -70,7 +73,7 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, shares_kernel, misfit, start
+    outputs, kernels, below, top, covariance, shares_kernel, pulled, misfit, start
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -90,6 +93,7 @@ def stack_recipe(
         top=top,
         features=features,
         shares_kernel=shares_kernel,
+        pulled=pulled,
         misfit=misfit,
         start=start,
     )
@@ -113,7 +117,8 @@ def deep_recipe(
     alone: MakeBelow = no_hidden,
     top: Top = sparse_top,
     variance: float = CERTAIN_VAR,
-    shares_kernel: bool = False,
+    shares_kernel: bool | Literal["auto"] = False,
+    pulled: bool = False,
     covariance: Covariance | None = None,
     beta_reg: DivergenceWeight | None = None,
     epochs: Epochs = DEEP_EPOCHS,
@@ -141,6 +146,7 @@ def deep_recipe(
         below=partial(hidden_gps, layers, variance, nodes, alone),
         top=top,
         shares_kernel=shares_kernel,
+        pulled=pulled,
         misfit=layers.misfit,
         covariance=covariance,
         beta_reg=beta_reg,

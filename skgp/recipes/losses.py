@@ -19,7 +19,8 @@ class DivergenceWeight:
     ----------
     beta_reg : float
     full_rows : float or None
-        Rows up to which the weight is one; it falls in proportion for more, to `beta_reg`.
+        Rows up to which the weight is one. For more it falls in proportion to `beta_reg`, or is
+        `beta_reg` at once if that is more than one.
     """
 
     beta_reg: float
@@ -34,7 +35,7 @@ class DivergenceWeight:
         """For rows of this sum of weights."""
         if self.full_rows is None:
             return float(self.beta_reg)
-        return min(1.0, max(self.beta_reg, self.full_rows / n_data))
+        return 1.0 if n_data <= self.full_rows else max(self.beta_reg, self.full_rows / n_data)
 
 
 FULL_ROWS: Final = 1000.0  # up to which predictive objectives have whole divergences by default

@@ -20,6 +20,9 @@ from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
 
 _DRAWS: Final = 16  # of the softmax, for each row of a training step
 _NODES: Final = 512  # of the softmax, in a prediction
+# Variance of the residuals of a least-squares fit to labels. Where they are smaller the classes are
+# easily told apart: the function of two classes, whose link has noise of its own, starts larger.
+_RESIDUAL: Final = 0.5
 OF_TWO: Final = ("probit", "logit")
 
 
@@ -96,13 +99,20 @@ class Classes:
         least = 0.5 / len(codes)  # a class may be missing from a chunk
         offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
 
+        residual = torch.full_like(offset, _RESIDUAL)
+
+        def start(noise_var: Tensor) -> None:
+            residual.copy_(noise_var)
+
         def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
             with torch.no_grad():
                 stack.top.mean.copy_(offset)
+                if likelihood.n_latents == 1:
+                    stack.top.kernel.magnify((_RESIDUAL / residual).clamp_min(1.0))
             return Model(Layers(stack), likelihood, nodes)
 
         centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
-        return Outputs(likelihood.start_scale * centred, _not_fitted, model)
+        return Outputs(likelihood.start_scale * centred, start, model)
 
     def n_latents(self, n_classes: int) -> int:
         """Number of latent functions: one for two classes and a link, else one for each."""
@@ -122,7 +132,3 @@ class Classes:
         if name == "softmax":
             return Softmax(n_classes, _DRAWS, _NODES, seed)
         return RobustMax(n_classes, self.label_noise)
-
-
-def _not_fitted(noise_var: Tensor) -> None:
-    """Classes have no noise variance to start."""

@@ -34,6 +34,8 @@ FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
 MANY_INDUCING: Final = 300
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 
+_MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
+
 
 @dataclass(frozen=True)
 class Inducing:
@@ -147,10 +149,13 @@ class StackSpec:
     below : callable (StackSpec, Setup, features (n, F)) -> Below
     top : callable (StackSpec, Setup, Kernel, h (n, F), W) -> SparseLayer
     features : Features
-    shares_kernel : bool
-        Whether the GPs of a layer have one kernel and one set of inducing inputs.
+    shares_kernel : bool or "auto"
+        Whether the GPs of a layer have one kernel and one set of inducing inputs; "auto": if there
+        are five or more.
     ard : bool
         Whether the name of a kernel stands for one lengthscale for each input.
+    pulled : bool
+        Whether a prior pulls the lengthscales of such a kernel together.
     misfit : callable (number of a layer from below, its columns) -> str or None
         Message for a kernel that does not fit a layer; None where the kernel's own suffices.
     start : callable as `start_hyperparameters`
@@ -166,10 +171,15 @@ class StackSpec:
     below: MakeBelow = no_hidden
     top: Top = sparse_top
     features: Features = NO_FEATURES
-    shares_kernel: bool = False
+    shares_kernel: bool | Literal["auto"] = False
     ard: bool = True
+    pulled: bool = False
     misfit: Callable[[int, int], str | None] | None = None
     start: Start = start_hyperparameters
+
+    def shares(self, n_gps: int) -> bool:
+        """Whether so many GPs of a layer share a kernel."""
+        return n_gps >= _MANY_GPS if self.shares_kernel == "auto" else self.shares_kernel
 
     def n_inducing(self, setup: Setup) -> int:
         """Inducing inputs of each layer."""
@@ -210,9 +220,10 @@ def kernel_of(
     spec: StackSpec, setup: Setup, h: Tensor, n_gps: int, kernel: KernelLike, number: int
 ) -> Kernel:
     """Kernel of n_gps GPs over h (n, F), for the layer of this number from below."""
-    n_kernels = 1 if spec.shares_kernel else n_gps
+    n_kernels = 1 if spec.shares(n_gps) else n_gps
+    start = setup.lengthscale(h)
     try:
-        return make_kernel(kernel, n_kernels, h.shape[1], setup.lengthscale(h), ard=spec.ard)
+        return make_kernel(kernel, n_kernels, h.shape[1], start, ard=spec.ard, pulled=spec.pulled)
     except ValueError as error:
         message = None if spec.misfit is None else spec.misfit(number, h.shape[1])
         if message is None:
@@ -230,5 +241,5 @@ def sparse_layer(
 ) -> SparseLayer:
     """W GPs with inducing inputs that start at Z (M, F), and q(v) around mu (W, M)."""
     posterior = make_posterior(spec.covariance, mu, variance)
-    n_sharing = len(mu) if spec.shares_kernel else None
+    n_sharing = len(mu) if spec.shares(len(mu)) else None
     return SparseGP(kernel, each_gp(kernel, Z), posterior, spec.inducing.jitter, n_sharing)

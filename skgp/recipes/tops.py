@@ -25,8 +25,11 @@ def decoupled_top(
 def decoupled_if_long(
     n_inducing_mean: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
-    """Decoupled GPs; of a table of one batch, GPs whose posterior is known at the start."""
-    if setup.fits_into(spec.batch_size):
+    """Decoupled GPs; plain ones of a table of one batch, or if they share a kernel.
+
+    The posterior of plain ones is known at the start.
+    """
+    if setup.fits_into(spec.batch_size) or spec.shares(n_gps):
         return sparse_top(spec, setup, kernel, h, n_gps)
     return decoupled_top(n_inducing_mean, spec, setup, kernel, h, n_gps)
 

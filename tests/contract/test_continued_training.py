@@ -63,6 +63,17 @@ def test_warm_start_goes_on(case: Case, data: Data) -> None:
 
 
 @for_minibatches
+def test_a_fit_that_goes_on_does_not_leave_the_optimum(case: Case, data: Data) -> None:
+    """At the full rate the loss rises at once, most where the memory of gradients is lost."""
+    without_chance = case.known({"dropout": 0.0})
+    model = case.make(warm_start=True, max_iter=200, **without_chance).fit(data.X, data.y)
+    last = np.mean(model.loss_curve_[-10:])
+    model.set_params(max_iter=20).fit(data.X, data.y)
+    tolerance = 0.2 if "n_prediction_samples" in case.params else 0.15
+    assert max(model.loss_curve_) < last + tolerance
+
+
+@for_minibatches
 def test_warm_start_keeps_scales_and_inducing_inputs(
     make: Any, data: Data, at_rest: dict[str, float]
 ) -> None:

@@ -289,6 +289,29 @@ def test_log_prior_pulls_on_the_hyper_parameters_of_each_copy() -> None:
         np.testing.assert_allclose(to_array(raw.grad), to_array(expected), rtol=1e-6)
 
 
+def test_lengthscales_are_pulled_towards_their_mean() -> None:
+    """The prior is a product of Cauchy densities, up to a constant."""
+    kernel = Stationary("rbf", 2, 3, 1.0, pulled=True).double()
+    assert kernel.log_prior() == 0.0
+    values = np.array([[0.0, 0.3, 2.0], [1.0, 1.0, -0.5]])
+    with torch.no_grad():
+        kernel.log_lengthscale.copy_(torch.from_numpy(values))
+    densities = stats.cauchy.logpdf(values - values.mean(1, keepdims=True), scale=0.1)
+    expected = (densities - stats.cauchy.logpdf(0.0, scale=0.1)).sum()
+    np.testing.assert_allclose(kernel.log_prior().item(), expected, rtol=1e-12)
+    assert Stationary("rbf", 2, 3, 1.0).log_prior() == 0.0
+
+
+def test_a_kernel_is_magnified_if_its_variance_is_a_parameter() -> None:
+    stationary, general = Stationary("rbf", 2, 3, 1.0).double(), GPyTorchKernel(RBFKernel(), 2)
+    factor = torch.tensor([2.0, 5.0], dtype=torch.float64)
+    with torch.no_grad():
+        for kernel in (stationary, general):
+            kernel.magnify(factor)
+    np.testing.assert_allclose(to_array(stationary.variance), [2.0, 5.0], rtol=1e-14)
+    np.testing.assert_array_equal(to_array(general.variance), [1.0, 1.0])
+
+
 def test_each_gp_trains_a_copy_of_its_own() -> None:
     base = RBFKernel()
     kernel = GPyTorchKernel(base, 2)

@@ -22,7 +22,7 @@ from line_problem import (
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training.plan import History, constant, one_cycle
+from skgp.core.training.plan import History, constant, continued, one_cycle
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
@@ -88,6 +88,12 @@ def test_one_cycle_rises_to_its_peak_at_a_tenth_and_falls_to_zero() -> None:
     assert max(grid) == 1.0
     assert np.all(np.diff(grid[:21]) >= 0.0)
     assert np.all(np.diff(grid[20:]) < 0.0)
+
+
+def test_a_fit_that_goes_on_takes_a_tenth_of_the_steps_lengths() -> None:
+    for progress in (0.0, 0.05, 0.1, 0.6, 1.0):
+        expected = one_cycle(progress) / 10.0
+        np.testing.assert_allclose(continued(one_cycle, progress), expected, rtol=1e-12)
 
 
 def test_constant_schedule() -> None:

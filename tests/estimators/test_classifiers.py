@@ -19,6 +19,7 @@ from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.nodes.rules import Nodes
 from skgp.distributions import Bernoulli, Categorical
+from skgp.recipes import stack
 
 SMALL = {"n_inducing": 15, "max_iter": 20, "random_state": 0}
 UNICODE = np.array(["ä", "日本", "z z", "Ω"])
@@ -217,6 +218,39 @@ def test_shapes_of_hyperparameters() -> None:
     assert two.inducing_points_.shape == (15, 2)
 
 
+@pytest.mark.parametrize("name", ["svgp", "ppgpr", "dspp"])
+def test_five_classes_share_a_kernel(name: str) -> None:
+    for n_classes, n_kernels in ((4, 4), (5, 1)):
+        top = make(name, max_iter=1).fit(*table(n_classes=n_classes)).stack_.layers[-1]
+        assert len(top.kernel.variance) == len(top.Z) == n_kernels
+        assert len(top.mean) == n_classes
+    decoupled = PPGPRClassifier(**{**SMALL, "max_iter": 1}, covariance="decoupled")
+    assert len(decoupled.fit(*table(n_classes=5)).stack_.top.Z) == 5
+
+
+def test_classes_that_are_easily_told_apart_start_with_a_large_function(monkeypatch: Any) -> None:
+    """The variance starts half a unit above that of the residuals, or where it was."""
+    variances = {}
+    for noise_var in (0.1, 0.7):
+        residual = torch.full((1,), noise_var, dtype=torch.float64)
+        monkeypatch.setattr(
+            stack, "start_hyperparameters", lambda *_, residual=residual, **__: residual
+        )
+        model = make("svgp", max_iter=1, learning_rate_init=1e-12).fit(*table(n_classes=2))
+        variances[noise_var] = model.stack_.top.kernel.variance.item()
+    np.testing.assert_allclose([variances[0.1], variances[0.7]], [5.0, 1.0], rtol=1e-6)
+
+
+def test_lengthscales_do_not_follow_chance() -> None:
+    """All of ten inputs count the same, and 80 rows could not tell which count more."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(580, 10))
+    y = rng.random(580) < expit(1.2 * X.sum(1))
+    model = SVGPClassifier(random_state=0).fit(X[:80], y[:80])
+    assert np.ptp(np.log(model.lengthscales_ / X[:80].std(0))) < 0.3
+    assert log_loss(y[80:], model.predict_proba(X[80:])) < 0.56
+
+
 def test_stream_with_declared_classes() -> None:
     """A class that the first chunk lacks is learned from the second."""
     X, codes = table(200)
@@ -287,8 +321,13 @@ def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
     np.testing.assert_allclose(variance, second - first**2, rtol=1e-7)
 
 
+def test_divergences_of_a_dspp_weigh_more_where_epochs_are_not_found() -> None:
+    weight = DSPPClassifier()._recipe().divergence
+    assert [weight(n) for n in (20.0, 1000.0, 1001.0, 1e6)] == [1.0, 1.0, 5.0, 5.0]
+
+
 def test_default_divergences_keep_a_small_noisy_table_from_certainty() -> None:
-    """Labels of a linear logit: with beta_reg = 1 the log loss is 0.93, a coin has 0.69."""
+    """Labels of a linear logit: with beta_reg = 1 and no search for epochs it is 0.93."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1250, 8))
     y = rng.random(1250) < expit(2.0 * X[:, 0] + X[:, 1])

@@ -8,14 +8,21 @@ from skgp.core.kernels.stationary import PROFILES, Stationary
 
 
 def make_kernel(
-    kernel: KernelLike, n_gps: int, n_features: int, lengthscale: float, *, ard: bool = True
+    kernel: KernelLike,
+    n_gps: int,
+    n_features: int,
+    lengthscale: float,
+    *,
+    ard: bool = True,
+    pulled: bool = False,
 ) -> Kernel:
     """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel.
 
-    `ard` says whether a name has a lengthscale for each input.
+    `ard` says whether a name has a lengthscale for each input, `pulled` whether a prior pulls these
+    together.
     """
     if isinstance(kernel, str):
-        return Stationary(kernel, n_gps, n_features if ard else 1, lengthscale)
+        return Stationary(kernel, n_gps, n_features if ard else 1, lengthscale, pulled=pulled)
     for name, part in kernel.named_modules():
         if not isinstance(part, gpytorch.kernels.Kernel) or part.active_dims is not None:
             continue

@@ -47,6 +47,9 @@ class Kernel(nn.Module, ABC):
     def Kff(self, x: Tensor) -> Tensor:
         """Covariances (W, G, K, K) within G groups of inputs x (G, K, D)."""
 
+    def magnify(self, factor: Tensor) -> None:
+        """Multiply the variances (W,) in place, if the kernel has them as parameters."""
+
     def log_prior(self) -> Tensor | float:
         """Log density of the hyper-parameters under their priors; zero without priors."""
         return 0.0

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 
+_SPREAD: Final = 0.1  # of log lengthscales around their mean, if they are pulled together
+
 
 class Profile(NamedTuple):
     """A stationary kernel k of the squared scaled distance r2 = r^2.
@@ -169,11 +171,23 @@ class Stationary(Kernel):
         Lengthscales of each GP: the number D of inputs, or one for all of them.
     lengthscale : float
         Initial value, in units of the (scaled) inputs.
+    pulled : bool
+        Whether a prior pulls the lengthscales of a GP together. Its tails are heavy: a few inputs
+        may differ by as much as the rows ask for.
     """
 
-    def __init__(self, name: str, n_gps: int, n_lengthscales: int, lengthscale: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        n_gps: int,
+        n_lengthscales: int,
+        lengthscale: float,
+        *,
+        pulled: bool = False,
+    ) -> None:
         super().__init__()
         self.name = name
+        self.pulled = pulled
         shape = n_gps, n_lengthscales
         start = torch.full(shape, math.log(lengthscale), dtype=torch.float32)
         self.log_lengthscale = nn.Parameter(start)
@@ -207,6 +221,16 @@ class Stationary(Kernel):
     def Kff(self, x: Tensor) -> Tensor:
         K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name])
         return K
+
+    def log_prior(self) -> Tensor | float:
+        # Cauchy densities around the mean, up to a constant
+        if not self.pulled:
+            return 0.0
+        centred = self.log_lengthscale - self.log_lengthscale.mean(-1, keepdim=True)
+        return -(centred / _SPREAD).square().log1p().sum()
+
+    def magnify(self, factor: Tensor) -> None:
+        self.log_variance.add_(factor.to(self.log_variance).log())
 
     def _log_scale(self, n_axes: int) -> Tensor:
         """Logarithms of the lengthscales, (W, 1, ..., D), with so many axes of length one."""

@@ -250,7 +250,7 @@ class LBFGS(Optimizer):
         return self._converged
 
     def step(self, closure: Closure, rate: float) -> float:
-        self._lbfgs.param_groups[0]["lr"] = self._peak * rate
+        self._lbfgs.param_groups[0]["lr"] = self._peak  # its line search needs no schedule
         known = [e for e in self._evaluations if all(map(torch.equal, e.at, self._parameters))]
         self._evaluations = [*known]
 

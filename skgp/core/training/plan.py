@@ -14,6 +14,7 @@ Schedule = Callable[[float], float]
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _RISING_EPOCHS = 20  # of a gradual schedule, in which the learning rate rises
+_CONTINUED = 0.1  # of the learning rate, in a fit that goes on
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
@@ -140,6 +141,14 @@ def gradual(n_epochs: int, progress: float) -> float:
     So a fit of few epochs is the beginning of one of many.
     """
     return min(1.0, (1.0 + progress * n_epochs) / _RISING_EPOCHS)
+
+
+def continued(schedule: Schedule, progress: float) -> float:
+    """A schedule at a tenth of its rate: for a fit that goes on from one that has converged.
+
+    At the full rate an optimiser without memory of the gradients leaves the optimum first.
+    """
+    return _CONTINUED * schedule(progress)
 
 
 def constant(progress: float) -> float:
