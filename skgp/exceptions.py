@@ -4,6 +4,7 @@ import numpy as np
 
 __all__ = [
     "InterruptedFitWarning",
+    "InvalidFileError",
     "NonFiniteLossError",
     "NotPositiveDefiniteError",
     "OutlierWarning",
@@ -16,6 +17,10 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 class NonFiniteLossError(ArithmeticError):
     """The training loss stayed NaN or infinite after every attempt to heal the fit."""
+
+
+class InvalidFileError(ValueError):
+    """A file that `skgp.load` refuses; nothing in it has been run."""
 
 
 class InterruptedFitWarning(UserWarning):
