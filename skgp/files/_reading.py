@@ -234,7 +234,7 @@ class Reader:
         outer, n_before = self._module, self._n_modules
         self._module = module = _made(cls)
         (gpytorch.Module if issubclass(cls, gpytorch.Module) else nn.Module).__init__(module)
-        module.training = _typed(training, bool)
+        vars(module)["training"] = _typed(training, bool)
         for found, part, kind in (
             (module._parameters, parameters, nn.Parameter),
             (module._buffers, buffers, Tensor),
