@@ -178,7 +178,7 @@ class Reader:
         sound = sound and type(position) is int and 0 <= position <= 624 and type(gauss) is float
         if not sound or has_gauss not in (0, 1):
             raise InvalidFileError("a random_state is no state of NumPy's generator")
-        state = np.random.RandomState()
+        state = np.random.RandomState(0)
         state.set_state(("MT19937", keys, position, has_gauss, gauss))
         return state
 

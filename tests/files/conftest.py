@@ -21,7 +21,7 @@ AT_WORK = {
     *("None", "abc", "_abc", "builtins", "collections", "contextlib", "dataclasses", "enum", "re"),
     *("functools", "_hashlib", "inspect", "io", "json", "math", "numpy", "pathlib", "posix", "sys"),
     *("safetensors", "skgp.exceptions", "skgp.files", "torch", "gpytorch.module", "types"),
-    *("gpytorch.priors.prior", "threading", "conftest"),
+    *("gpytorch.priors.prior", "random", "secrets", "threading", "conftest"),
 }
 # Of these and of C, what would run something that a file names.
 FORBIDDEN = {
