@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from conftest import assert_nothing_ran, signed, watched
 
-from skgp import load
+from skgp import SVGPRegressor, load
 from skgp.exceptions import InvalidFileError
 from skgp.files._container import FORMAT_VERSION, pack
 
@@ -322,6 +322,13 @@ def doubled(n: int) -> Any:
         twice = {"0": {"ref": i}, "1": {"ref": i}}
         data.append({"module": {**empty, "modules": twice}})
     return data
+
+
+def test_a_later_parameter_has_its_default(parts: Any, load_watched: Any) -> None:
+    """A file of a version without it is read."""
+    structure, tensors = parts
+    assert structure["state"].pop("jitter") != 0.5
+    assert load_watched(pack(structure, tensors)).jitter == SVGPRegressor().jitter
 
 
 def held_by_itself() -> Any:
