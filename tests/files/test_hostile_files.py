@@ -77,28 +77,29 @@ def with_header(header: bytes, data: bytes = b"") -> bytes:
 
 
 TENSOR = b'"a":{"dtype":"F64","shape":[%s],"data_offsets":[%s]}'
+META = b'"__metadata__":{"skgp":"{}"}'
 WITHOUT_SENSE = {
-    "empty": b"",
-    "short": b"\1\0",
-    "no header": bytes(8),
-    "endless header": b"\xff" * 16,
-    "long header": (10**6).to_bytes(8, "little") + b"{}",
-    "no JSON": with_header(b"import os"),
-    "no text": with_header(b"\xff\xfe\xfd"),
-    "no object": with_header(b"[]"),
-    "no metadata": with_header(b"{}"),
-    "empty metadata": with_header(b'{"__metadata__":{}}'),
-    "metadata of another kind": with_header(b'{"__metadata__":{"skgp":1}}'),
-    "a key twice": with_header(b'{"__metadata__":{"skgp":"{}"},"__metadata__":{"skgp":"{}"}}'),
-    "NaN": with_header(b'{"__metadata__":{"skgp":"{}"},"a":NaN}'),
-    "nested": with_header(b"[" * 100_000),
-    "large numbers": with_header(b'{"a":' + b"9" * 5000 + b"}"),
+    "empty": (b"", "no file that skgp"),
+    "short": (b"\1\0", "no file that skgp"),
+    "no header": (bytes(8), "no file that skgp"),
+    "endless header": (b"\xff" * 16, "no file that skgp"),
+    "long header": ((10**6).to_bytes(8, "little") + b"{}", "no file that skgp"),
+    "no JSON": (with_header(b"import os"), "no valid JSON"),
+    "no text": (with_header(b"\xff\xfe\xfd"), "no valid JSON"),
+    "no object": (with_header(b"[]"), "no file that skgp"),
+    "no metadata": (with_header(b"{}"), "no file that skgp"),
+    "empty metadata": (with_header(b'{"__metadata__":{}}'), "no file that skgp"),
+    "other metadata": (with_header(b'{"__metadata__":{"skgp":1}}'), "no file that skgp"),
+    "a key twice": (with_header(b"{%s,%s}" % (META, META)), "a key twice"),
+    "NaN": (with_header(b'{%s,"a":NaN}' % META), "NaN is not a number"),
+    "nested": (with_header(b"[" * 100_000), "no valid JSON"),
+    "a large integer": (with_header(b'{"a":' + b"9" * 5000 + b"}"), "no valid JSON"),
 }
 
 
-@pytest.mark.parametrize("content", WITHOUT_SENSE.values(), ids=WITHOUT_SENSE)
-def test_bytes_without_sense_are_refused(content: bytes, load_watched: Any) -> None:
-    with pytest.raises(InvalidFileError):
+@pytest.mark.parametrize(("content", "message"), WITHOUT_SENSE.values(), ids=WITHOUT_SENSE)
+def test_bytes_without_sense_are_refused(content: bytes, message: str, load_watched: Any) -> None:
+    with pytest.raises(InvalidFileError, match=message):
         load_watched(content)
 
 
@@ -162,27 +163,27 @@ def test_a_number_in_a_file_cannot_be_changed_unnoticed(
 # ------------------------------------------------ structures with a proper digest
 
 TEXTS = {
-    "a key twice": '{"format_version":1,"structure":{"class":"a","class":"b"}}',
-    "NaN": '{"format_version":1,"structure":NaN}',
-    "infinity": '{"format_version":1,"structure":-Infinity}',
-    "a large float": '{"format_version":1,"structure":1e999}',
-    "a large integer": '{"format_version":1,"structure":%s}' % ("9" * 5000),
-    "deep": '{"format_version":1,"structure":%s}' % ("[" * 10**6),
-    "no version": '{"structure":null}',
-    "version 0": '{"format_version":0,"structure":null}',
-    "a later version": '{"format_version":2,"structure":null}',
-    "a version of another type": '{"format_version":true,"structure":null}',
-    "a version that is a text": '{"format_version":"1","structure":null}',
-    "no structure": '{"format_version":1}',
-    "a list": "[1]",
-    "no JSON": "__import__('os').system('true')",
-    "long": " " * (2**23 + 1),
+    "a key twice": ('{"format_version":1,"structure":{"class":"a","class":"b"}}', "a key twice"),
+    "NaN": ('{"format_version":1,"structure":NaN}', "NaN is not a number"),
+    "infinity": ('{"format_version":1,"structure":-Infinity}', "-Infinity is not a number"),
+    "a large float": ('{"format_version":1,"structure":1e999}', "too large for a float"),
+    "a large integer": ('{"format_version":1,"structure":%s}' % ("9" * 5000), "no valid JSON"),
+    "deep": ('{"format_version":1,"structure":%s}' % ("[" * 10**6), "no valid JSON"),
+    "no version": ('{"structure":null}', "names no version"),
+    "version 0": ('{"format_version":0,"structure":null}', "format version 0"),
+    "a later version": ('{"format_version":2,"structure":null}', "format version 2"),
+    "a version that is a bool": ('{"format_version":true,"structure":null}', "names no version"),
+    "a version that is a text": ('{"format_version":"1","structure":null}', "names no version"),
+    "no structure": ('{"format_version":1}', "NoneType stands"),
+    "a list": ("[1]", "names no version"),
+    "no JSON": ("__import__('os').system('true')", "no valid JSON"),
+    "long": (" " * (2**23 + 1), "has more than"),
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_texts_of_another_kind_are_refused(text: str, load_watched: Any) -> None:
-    with pytest.raises(InvalidFileError):
+@pytest.mark.parametrize(("text", "message"), TEXTS.values(), ids=TEXTS)
+def test_texts_of_another_kind_are_refused(text: str, message: str, load_watched: Any) -> None:
+    with pytest.raises(InvalidFileError, match=message):
         load_watched(signed(text, {}))
 
 
