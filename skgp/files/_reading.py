@@ -200,7 +200,7 @@ class Reader:
         for name in _typed(data, dict):
             default = inspect.getattr_static(cls, name, None)
             hides = type(default) not in _DEFAULTS or hasattr(nn.Module, name)
-            if not name.isidentifier() or name.startswith("__") or hides:
+            if name.startswith("__") or hides:
                 raise InvalidFileError(f"{cls.__name__} may not have an attribute {name!r}")
         return {name: self._value(value) for name, value in data.items()}
 

@@ -1,35 +1,16 @@
-"""A file, what it says, and a watch over what is called while one is read."""
+"""A file, what it says, and a way to load one under watch."""
 
-import gc
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gpytorch
 import numpy as np
 import pytest
-import safetensors.torch
+from watching import assert_nothing_ran, watched
 
 from skgp import SVGPRegressor, load, save
-from skgp.files import _container
 from skgp.files._container import unpack
-
-# Whose functions run while a file is read.
-AT_WORK = {
-    *("None", "abc", "_abc", "builtins", "collections", "contextlib", "dataclasses", "enum", "re"),
-    *("functools", "_hashlib", "inspect", "io", "json", "math", "numpy", "pathlib", "posix", "sys"),
-    *("safetensors", "skgp.exceptions", "skgp.files", "torch", "gpytorch.module", "types"),
-    *("gpytorch.priors.prior", "random", "secrets", "threading", "conftest"),
-}
-# Of these and of C, what would run something that a file names.
-FORBIDDEN = {
-    *("__import__", "__reduce__", "__reduce_ex__", "__setstate__", "compile", "eval", "exec"),
-    *("execv", "fork", "import_module", "load_module", "popen", "system"),
-}
-# Whose constructors run.
-MADE = ("skgp.exceptions", "torch.nn.modules.module", "gpytorch.module", "torch.utils.hooks")
 
 
 @pytest.fixture
@@ -59,42 +40,6 @@ def content(model: Any, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 def parts(content: bytes) -> tuple[Any, dict[str, Any]]:
     """Structure and tensors of the file, to be spoilt."""
     return unpack(content)
-
-
-def signed(text: str, tensors: dict[str, Any], **metadata: str) -> bytes:
-    """A file as somebody would make it who knows the format."""
-    known = {"skgp": text, "sha256": _container._digest(text, tensors)}
-    return safetensors.torch.save(tensors, known | metadata)
-
-
-@contextmanager
-def watched() -> Iterator[list[tuple[str, str]]]:
-    """The functions that are called: their modules and names."""
-    calls: list[tuple[str, str]] = []
-
-    def note(frame: Any, event: str, function: Any) -> None:
-        if event == "call":
-            calls.append((str(frame.f_globals.get("__name__")), frame.f_code.co_name))
-        elif event == "c_call":
-            calls.append((str(getattr(function, "__module__", None)), function.__name__))
-
-    before = sys.getprofile()
-    gc.disable()  # it may end what others have left
-    sys.setprofile(note)
-    try:
-        yield calls
-    finally:
-        sys.setprofile(before)
-        gc.enable()
-
-
-def assert_nothing_ran(calls: list[tuple[str, str]]) -> None:
-    assert calls
-    for module, name in calls:
-        assert any(f"{module}.".startswith(f"{part}.") for part in AT_WORK), (module, name)
-        assert name not in FORBIDDEN, (module, name)
-        if name == "__init__" and module.partition(".")[0] in ("skgp", "torch", "gpytorch"):
-            assert module.startswith((*MADE, "skgp.files")), (module, name)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from conftest import signed
+from watching import signed
 
 from skgp import load
 from skgp.exceptions import InvalidFileError
