@@ -158,9 +158,8 @@ class Reader:
             raise InvalidFileError(f"there is no tensor {name}, or it is used twice")
         if sorted(_integers(order)) != list(range(tensor.dim())):
             raise InvalidFileError(f"tensor {name} has no axes {order}")
-        if tensor.dtype is torch.bool:  # other bytes than 0 and 1 would be no truth values
-            tensor = tensor.view(torch.uint8) != 0
-        # A clone lies where torch would put a new tensor: products may depend on the address.
+        # A clone lies where torch would put a new tensor: products may depend on the address. And
+        # its truth values are 0 and 1, whatever the bytes in the file are.
         return tensor.clone().permute([order.index(axis) for axis in range(len(order))])
 
     def _tensor(self, data: Any) -> Tensor:
