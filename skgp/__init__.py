@@ -25,6 +25,7 @@ from skgp.estimators import (
     SVGPRegressor,
     VFITCRegressor,
 )
+from skgp.files import load, save
 
 __all__ = [
     "DGPClassifier",
@@ -48,5 +49,7 @@ __all__ = [
     "SVGPClassifier",
     "SVGPRegressor",
     "VFITCRegressor",
+    "load",
     "predict_dist",
+    "save",
 ]

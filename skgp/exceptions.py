@@ -5,6 +5,7 @@ import numpy as np
 __all__ = [
     "FitQualityWarning",
     "InterruptedFitWarning",
+    "InvalidFileError",
     "NonFiniteLossError",
     "NotPositiveDefiniteError",
     "OutlierWarning",
@@ -21,6 +22,10 @@ class NonFiniteLossError(ArithmeticError):
 
 class FitQualityWarning(UserWarning):
     """A fit has ended, but its predictions should not be trusted as they are."""
+
+
+class InvalidFileError(ValueError):
+    """A file that `skgp.load` refuses; nothing in it has been run."""
 
 
 class InterruptedFitWarning(UserWarning):

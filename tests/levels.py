@@ -57,6 +57,7 @@ LEVELS = (
         "skgp.estimators._regressor",
     ),
     ("skgp.estimators.",),  # every public module: the families
+    ("skgp.files",),
 )
 # Beside the levels: what each of these may import of skgp, itself apart.
 SIDE = {
@@ -74,14 +75,15 @@ PUBLIC_FAMILIES = ("skgp.estimators.baselines",)
 
 # package: the only modules that may import it
 OWNERS = {
-    "gpytorch": ("skgp.core.kernels",),
+    "gpytorch": ("skgp.core.kernels", "skgp.files._reading", "skgp.files._trusted"),
+    "safetensors": ("skgp.files._container",),
     "linear_operator": ("skgp.core.numerics.conjugate_gradients",),
 }
 # part of skgp: packages it never imports, with the exceptions
 FORBIDDEN = {"skgp.core": {"sklearn": ("skgp.core.kernels.inducing",)}}
 # part of skgp: packages it imports inside functions only
 LAZY = {
-    "skgp": ("matplotlib",),
+    "skgp": ("matplotlib", "safetensors"),
     "skgp.distributions": ("torch",),
     "skgp.scoring": ("torch",),
 }

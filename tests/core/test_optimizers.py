@@ -59,6 +59,20 @@ def test_adam_is_that_of_torch_with_the_schedule() -> None:
     np.testing.assert_allclose(module.w.detach(), reference.w.detach(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step"])
+def test_adam_refuses_the_moments_of_another_model(name: str) -> None:
+    """A fused step would write beyond their ends."""
+    parameter = nn.Parameter(torch.ones(3))
+    adam = Adam([parameter], 0.1)
+    parameter.grad = torch.ones(3)
+    adam.step(lambda: torch.zeros(()), 1.0)
+    state = copy.deepcopy(adam.state_dict())
+    adam.load_state_dict(state)
+    state["adam"]["state"][0][name] = torch.zeros(0)
+    with pytest.raises(ValueError, match="another model"):
+        adam.load_state_dict(state)
+
+
 @pytest.mark.parametrize("beta_2", [0.95, 0.999])
 def test_one_outlying_gradient_shortens_the_steps_of_adam_for_as_long_as_its_memory(
     beta_2: float,

@@ -101,6 +101,11 @@ class Adam(Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._adam.load_state_dict(state["adam"])
         self._steps = state["steps"]
+        # A fused step does not look at the sizes, and would write beyond the end of a moment.
+        for parameter in self._adam.param_groups[0]["params"]:
+            for name, moment in self._adam.state[parameter].items():
+                if moment.shape != (() if name == "step" else parameter.shape):
+                    raise ValueError("the state of the optimiser is that of another model")
 
 
 class Clipped(Optimizer):

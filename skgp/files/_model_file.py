@@ -1,0 +1,80 @@
+"""`save` and `load`."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from skgp.estimators._estimator import Estimator
+from skgp.exceptions import InvalidFileError
+from skgp.files._container import pack, unpack
+from skgp.files._reading import Reader
+from skgp.files._trusted import Trust
+from skgp.files._writing import Writer
+
+
+def save(estimator: Any, path: str | PathLike[str]) -> None:
+    """Write an estimator into a file that can be loaded without trusting it.
+
+    Parameters
+    ----------
+    estimator : estimator of skgp, fitted or not
+        Its callbacks, its metadata requests and its `memory` are not saved.
+    path : str or path-like
+        A file there is replaced.
+
+    Raises
+    ------
+    TypeError
+        If it is no estimator of skgp itself, but a pipeline or a search, say.
+    ValueError
+        If it holds something that no file can: a function without a name, hooks of a module.
+    ImportError
+        If safetensors is not installed.
+    """
+    if not isinstance(estimator, Estimator):
+        raise TypeError(
+            f"save takes an estimator of skgp, not {type(estimator).__name__}: save the steps of a "
+            "pipeline one by one, those of scikit-learn with skops"
+        )
+    writer = Writer()
+    content = pack(writer.estimator(estimator), writer.tensors)
+    _read(content, Trust(writer.foreign))  # what cannot be read is not written
+    Path(path).write_bytes(content)
+
+
+def load(path: str | PathLike[str], *, classes: Sequence[type | Callable[..., Any]] = ()) -> Any:
+    """The estimator in a file that `save` has written. Nothing in the file is run.
+
+    Parameters
+    ----------
+    path : str or path-like
+    classes : sequence of classes and functions, default=()
+        Your own that the file may name: kernels, modules, feature extractors. Those of skgp, and
+        common kernels of gpytorch and modules of torch, need not be passed.
+
+    Returns
+    -------
+    estimator
+        Its predictions have the same bits as those of the saved one, and its training goes on in
+        the same way. Its tensors are on the CPU.
+
+    Raises
+    ------
+    InvalidFileError
+        If the file is damaged, has been changed, is of a newer version, or names a class that is
+        not in `classes`.
+    ImportError
+        If safetensors is not installed.
+    """
+    return _read(Path(path).read_bytes(), Trust(classes))
+
+
+def _read(content: bytes, trust: Trust) -> Estimator:
+    try:
+        structure, tensors = unpack(content)
+        return Reader(tensors, trust).estimator(structure)
+    except (ImportError, InvalidFileError):
+        raise
+    except Exception as error:  # of any type: the file may hold anything
+        raise InvalidFileError(f"the file does not describe an estimator: {error}") from error
