@@ -189,7 +189,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         elif plan.n_folds:
             with self._remedies():
                 plan, search = found_plan(recipe, rows, table, targets, running, plan, rng)
-        root = self._init_callback_context(max_subtasks=plan.max_iter)
+        root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
         if search.scores and held_out is None:
@@ -197,7 +197,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
         def on_epoch(model: Model, history: History) -> bool:
-            self._report(history, plan.max_iter)
+            self._report(history, plan.n_epochs)
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
             so_far = partial(learned, model, history)

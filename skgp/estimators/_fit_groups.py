@@ -46,7 +46,7 @@ FOUND_EPOCHS: Final = Deviation(
     max_iter : int or "auto", default=$default
         Epochs, of which `early_stopping` may leave some out. "auto" without it: $auto_epochs, but
         no more than make $most_steps steps (and at least 3), and enough for $least_steps steps;
-        with it: up to 400 for a data set of one batch, and up to 2,000 steps, if these are more,
+        with it: up to 400 for a data set of one batch, and up to 5,000 steps, if these are more,
         for a larger one.
     """,
 )
@@ -59,9 +59,10 @@ FOUND_STOPPING: Final = Deviation(
         How held-out rows find the number of epochs. "auto": up to `batch_size` rows (and from 20
         on), models of five folds (three above 200 rows) score the rows left out of them; then a
         model of all rows trains for as many epochs as scored best. Up to a hundred times
-        `batch_size`, the model is an average over the last epochs, and training stops when it no
+        `batch_size`, the model is an average over the last epochs, and training ends when it no
         longer scores better on the rows of `X_val`, else on a share `validation_fraction` of the
-        training rows. For more, as False: `max_iter` epochs of one cycle of the learning rate. True
+        training rows, and the learning rate has fallen to zero; the best model is kept.
+        For more, as False: `max_iter` epochs of one cycle of the learning rate. True
         is one cycle that stops when the score no longer improves, and keeps the best parameters.
     """,
 )

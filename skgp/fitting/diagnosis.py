@@ -104,7 +104,7 @@ def diagnose(
         n_done = len(history.loss_curve)
         return [
             InterruptedFitWarning(
-                f"the fit was interrupted after {n_done} of {plan.max_iter} epochs; the estimator "
+                f"the fit was interrupted after {n_done} of {plan.n_epochs} epochs; the estimator "
                 "holds the state of the last completed one"
             )
         ]
@@ -198,7 +198,7 @@ def _length(
         ]
     curve = history.loss_curve
     # A number that "auto" chose is not for the user to raise, and a fit may stop by itself.
-    if parameters.get("max_iter") == "auto" or len(curve) < plan.max_iter:
+    if parameters.get("max_iter") == "auto" or len(curve) < plan.n_epochs:
         return []
     # Few steps cannot lower a loss by much: from them the pace counts.
     n_steps = len(curve) * plan.n_batches(len(table))

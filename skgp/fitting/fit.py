@@ -16,8 +16,10 @@ from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.numerics.draws import make_seed
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.optimizers import Clipped
-from skgp.core.training.plan import Candidate, History, Plan, constant
+from skgp.core.training.plan import Candidate, History, Plan, constant, falling
 from skgp.core.training.run import Run, train
+from skgp.core.training.states import copied
+from skgp.exceptions import NonFiniteLossError
 from skgp.fitting.cache import Cached
 from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.outliers import find_outliers
@@ -153,16 +155,54 @@ def fit_table(
     on_epoch : callable (Model, History) -> bool
         Whether to stop.
     """
-    model, history = train(
-        [candidate(recipe, model, table.n_data) for model in models],
-        table,
-        plan,
-        torch.Generator().manual_seed(draw_seed(rng)),
-        validate=None if held_out is None else partial(validation_score, recipe, table, held_out),
-        on_epoch=on_epoch,
-    )
+    tasks = [candidate(recipe, model, table.n_data) for model in models]
+    generator = torch.Generator().manual_seed(draw_seed(rng))
+    validate = None if held_out is None else partial(validation_score, recipe, table, held_out)
+    is_stopped = False
+
+    def noted(model: Model, history: History) -> bool:
+        nonlocal is_stopped
+        is_stopped = on_epoch(model, history)
+        return is_stopped
+
+    model, history = train(tasks, table, plan, generator, validate=validate, on_epoch=noted)
+    if plan.n_annealed and validate is not None and not (is_stopped or history.interrupted):
+        task = next(task for task in tasks if task.module is model)
+        history = _anneal(task, history, table, plan, generator, validate, on_epoch)
     model.n_steps += len(history.loss_curve) * plan.n_batches(len(table))
     return model, history
+
+
+def _anneal(
+    task: Candidate[Model],
+    earlier: History,
+    table: Table,
+    plan: Plan,
+    generator: torch.Generator,
+    validate: Callable[[Model], float],
+    on_epoch: Callable[[Model, History], bool],
+) -> History:
+    """Train on from the best average, with a rate that falls to zero; keep what scores better."""
+    scores = earlier.validation_scores
+    n_epochs = min(plan.n_annealed, math.ceil((1 + int(np.argmax(scores))) / 4))
+    before = copied(task.module.state_dict())
+    n_steps = task.n_steps + len(scores) * plan.n_batches(len(table))
+    try:
+        _, later = train(
+            [task._replace(n_steps=n_steps)],
+            table,
+            dataclasses.replace(
+                plan, max_iter=n_epochs, schedule=falling, averaged=False, n_iter_no_change=n_epochs
+            ),
+            generator,
+            validate=validate,
+            on_epoch=lambda model, history: on_epoch(model, earlier.then(history)),
+        )
+    except NonFiniteLossError:
+        later = History()
+    if max(later.validation_scores, default=-math.inf) <= max(scores):
+        task.module.load_state_dict(before)
+    return earlier.then(later)
 
 
 def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model) -> float:

@@ -23,7 +23,11 @@ _FEW_ROWS: Final = 200  # up to which there are more folds
 _FOLDS: Final = 5
 _FOLDS_OF_MANY: Final = 3
 _MOST_BATCHES: Final = 100  # of an epoch, up to which early_stopping="auto" holds out rows
-_MOST_STEPS: Final = 2000  # there, if the usual epochs make no more
+_MOST_STEPS: Final = 5000  # there, if the usual epochs make no more
+_ANNEALED: Final = 0.2  # share of the epochs there, at the end
+# Batches up to which a data set may train there as long as any gain counts, and a deep model has
+# sigma points that are fixed and a top layer that sees the inputs, by default.
+FEW_BATCHES: Final = 10
 _PATIENT_STEPS: Final = (
     100  # without a better score, after which early_stopping="auto" stops at most
 )
@@ -124,10 +128,14 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
         return replace(of_length(plan, epochs.longest if is_auto else usual), n_folds=n_folds)
     most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
+    n_steady = max(1, round((1.0 - _ANNEALED) * most))
+    is_large = is_auto and n > FEW_BATCHES * batch_size
     patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
     return replace(
-        of_length(plan, most),
+        of_length(plan, n_steady),
         averaged=True,
+        n_usual=min(usual, n_steady) if is_large else 0,
+        n_annealed=most - n_steady,
         n_iter_no_change=patience,
         tol=max(stopping.tol, _WORTHWHILE),
     )

@@ -14,9 +14,9 @@ from skgp.core.marginal.starts import start_slope
 from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.core.nodes.sigma_points import GRIDS, make_quadrature
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
+from skgp.fitting.recipe import FEW_BATCHES
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import (
-    FEW_BATCHES,
     Below,
     MakeBelow,
     StackSpec,

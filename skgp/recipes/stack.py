@@ -20,6 +20,7 @@ from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.stacks.stack import GPStack, Stack
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
+from skgp.fitting.recipe import FEW_BATCHES
 from skgp.fitting.setup import Setup
 
 # Where models start, in units of standardised targets.
@@ -27,9 +28,6 @@ INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
 INITIAL_VAR: Final = 0.1  # of q(v)
 CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 
-# Batches up to which a deep model has sigma points that are fixed and a top layer that sees the
-# inputs, by default; with more rows learned points overfit less than they gain.
-FEW_BATCHES: Final = 10
 FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
 MANY_INDUCING: Final = 300
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many

@@ -89,6 +89,11 @@ class Plan:
     averaged : bool
         Whether validation scores, and the end of training, are those of an average of the states at
         the ends of the epochs.
+    n_usual : int
+        If positive, epochs after which a gain has to be four times `tol` to count.
+    n_annealed : int
+        Further epochs, at most, in which the rate falls to zero. They are a second run, from
+        where the first one ends.
     n_folds : int
         If positive, `max_iter` is a limit, and a cross-validation with so many folds finds the
         number of epochs.
@@ -102,7 +107,14 @@ class Plan:
     tol: float
     ceiling: float = 1e9
     averaged: bool = False
+    n_usual: int = 0
+    n_annealed: int = 0
     n_folds: int = 0
+
+    @property
+    def n_epochs(self) -> int:
+        """The most epochs of all."""
+        return self.max_iter + self.n_annealed
 
     def n_batches(self, n_rows: int) -> int:
         """Steps of an epoch of so many rows."""
@@ -127,6 +139,12 @@ class History:
     validation_scores: list[float] = field(default_factory=list)
     interrupted: bool = False
 
+    def then(self, later: "History") -> "History":
+        """The record of a fit in two parts."""
+        losses = self.loss_curve + later.loss_curve
+        scores = self.validation_scores + later.validation_scores
+        return History(losses, scores, later.interrupted)
+
 
 def one_cycle(progress: float) -> float:
     """Learning rate relative to its peak: linear rise over a tenth of the steps, cosine to zero."""
@@ -149,6 +167,11 @@ def continued(schedule: Schedule, progress: float) -> float:
     At the full rate an optimiser without memory of the gradients leaves the optimum first.
     """
     return _CONTINUED * schedule(progress)
+
+
+def falling(progress: float) -> float:
+    """Learning rate relative to its peak: a cosine from one to zero."""
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def constant(progress: float) -> float:

@@ -19,6 +19,7 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
+_LATE = 4.0  # times the gain that counts, after the usual number of epochs
 _LEAP = 10.0  # training may not end this far above a loss: nats per output, and times its size
 
 
@@ -211,7 +212,8 @@ class Run(Generic[ModuleT]):
         self.history.validation_scores.append(score)
         self._stale += 1
         # A difference, not a ratio: log densities have no sign to rely on. Small gains add up.
-        if score > self._mark + self.plan.tol:
+        is_late = 0 < self.plan.n_usual < self.epochs_done
+        if score > self._mark + self.plan.tol * (_LATE if is_late else 1.0):
             self._stale, self._mark = 0, score
         if score > self._best_score and self.plan.n_iter_no_change is not None:
             self._best_score, self._best = score, self._completed
