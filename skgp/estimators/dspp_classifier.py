@@ -10,7 +10,12 @@ from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
+from skgp.estimators._model_groups import (
+    AUTO_BETA_REG,
+    AUTO_HIDDEN_MEAN,
+    AUTO_INDUCING,
+    LAYER_KERNELS,
+)
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
@@ -30,7 +35,9 @@ from skgp.recipes.stack import INITIAL_VAR
     kernel=LAYER_KERNELS,
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
+    n_inducing=AUTO_INDUCING,
     beta_reg=AUTO_BETA_REG,
+    hidden_mean=AUTO_HIDDEN_MEAN,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
 )
@@ -103,14 +110,14 @@ class DSPPClassifier(Classifier):
         width: int = 3,
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
-        n_inducing: int = 300,
+        n_inducing: int | Literal["auto"] = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float | Literal["auto"] = "auto",
-        hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
+        hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
