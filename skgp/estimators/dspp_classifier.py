@@ -22,7 +22,7 @@ from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
-from skgp.recipes.stack import INITIAL_VAR
+from skgp.recipes.stack import FEW_BATCHES, INITIAL_VAR
 
 
 @family(
@@ -53,16 +53,18 @@ class DSPPClassifier(Classifier):
     ----------
     $kernel
     $sigma_points
-    n_inducing : int, default=300
+    n_inducing : int or "auto", default="auto"
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        node.
+        node. "auto" is 64 up to `batch_size` rows, or 150 for functions that share them, three
+        times the square root of the number of rows (at most 300) up to ten times as many, and 300
+        for more rows and for streams.
     $share_kernel
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     $classes
     beta_reg : float or "auto", default="auto"
-        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows, whose epochs
-        cross-validation finds, and 5 for more: with one, probabilities are too certain there.
+        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 10,000 rows, and 5 for
+        more, where the nodes learn and probabilities are too certain with one.
     $hidden
     $features
     $minibatch
@@ -149,7 +151,7 @@ class DSPPClassifier(Classifier):
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             pulled=True,
-            beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=5.0),
+            beta_reg=DivergenceWeight.of(self.beta_reg, FEW_BATCHES * FULL_ROWS, least=5.0),
             epochs=SIGMA_POINT_EPOCHS,
         )
 
