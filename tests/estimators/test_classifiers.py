@@ -340,7 +340,11 @@ def test_a_dspp_sees_the_inputs_in_its_top_layer_and_holds_its_lengthscales_toge
         hidden, top = model.stack_.layers
         assert hidden.Z.shape[-2:] == (min(n_top, 64), 2)
         assert top.Z.shape[-2:] == (n_top, 3 + 2)
-        assert hidden.kernel.pulled and top.kernel.pulled
+        assert hidden.kernel.pulled
+        assert top.kernel.pulled
+    X, codes = table(200, 2)
+    sharing = DSPPClassifier(share_kernel=True, **options).fit(X, codes)
+    assert [layer.Z.shape[-2] for layer in sharing.stack_.layers] == [150, 150]
     X, codes = table(330, 2)
     long = DSPPClassifier(batch_size=30, **options).fit(X, codes)
     assert long.stack_.top.Z.shape[-2:] == (300, 3)
