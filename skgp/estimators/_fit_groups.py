@@ -58,12 +58,12 @@ FOUND_STOPPING: Final = Deviation(
     early_stopping : bool or "auto", default=$default
         How held-out rows find the number of epochs. "auto": up to `batch_size` rows (and from 20
         on), models of five folds (three above 200 rows) score the rows left out of them; then a
-        model of all rows trains for as many epochs as scored best. Up to a hundred times
-        `batch_size`, the model is an average over the last epochs, and training ends when it no
-        longer scores better on the rows of `X_val`, else on a share `validation_fraction` of the
-        training rows, and the learning rate has fallen to zero; the best model is kept.
-        For more, as False: `max_iter` epochs of one cycle of the learning rate. True
-        is one cycle that stops when the score no longer improves, and keeps the best parameters.
+        model of all rows trains for the fewest epochs that scored within `tol` of the best. Up to a
+        hundred times `batch_size`, the model is an average over the last epochs; when it no longer
+        scores better on the rows of `X_val`, else on a share `validation_fraction` of the training
+        rows, the learning rate falls to zero, and the best model is kept. For more, as False:
+        `max_iter` epochs of one cycle of the learning rate. True is one cycle that stops when the
+        score no longer improves, and keeps the best parameters.
     """,
 )
 _NORMALIZE_X: Final = Parameter(

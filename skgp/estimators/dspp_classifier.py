@@ -10,14 +10,19 @@ from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
+from skgp.estimators._model_groups import (
+    AUTO_BETA_REG,
+    AUTO_HIDDEN_MEAN,
+    AUTO_INDUCING,
+    LAYER_KERNELS,
+)
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
-from skgp.recipes.stack import INITIAL_VAR
+from skgp.recipes.stack import FEW_BATCHES, INITIAL_VAR
 
 
 @family(
@@ -30,7 +35,9 @@ from skgp.recipes.stack import INITIAL_VAR
     kernel=LAYER_KERNELS,
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
+    n_inducing=AUTO_INDUCING,
     beta_reg=AUTO_BETA_REG,
+    hidden_mean=AUTO_HIDDEN_MEAN,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
 )
@@ -46,16 +53,18 @@ class DSPPClassifier(Classifier):
     ----------
     $kernel
     $sigma_points
-    n_inducing : int, default=300
+    n_inducing : int or "auto", default="auto"
         Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        node.
+        node. "auto" is 64 up to `batch_size` rows, or 150 for functions that share them, three
+        times the square root of the number of rows (at most 300) up to ten times as many, and 300
+        for more rows and for streams.
     $share_kernel
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     $classes
     beta_reg : float or "auto", default="auto"
-        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows, whose epochs
-        cross-validation finds, and 5 for more: with one, probabilities are too certain there.
+        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 10,000 rows, and 5 for
+        more, where the nodes learn and probabilities are too certain with one.
     $hidden
     $features
     $minibatch
@@ -103,14 +112,14 @@ class DSPPClassifier(Classifier):
         width: int = 3,
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
-        n_inducing: int = 300,
+        n_inducing: int | Literal["auto"] = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float | Literal["auto"] = "auto",
-        hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
+        hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -142,7 +151,7 @@ class DSPPClassifier(Classifier):
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             pulled=True,
-            beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=5.0),
+            beta_reg=DivergenceWeight.of(self.beta_reg, FEW_BATCHES * FULL_ROWS, least=5.0),
             epochs=SIGMA_POINT_EPOCHS,
         )
 

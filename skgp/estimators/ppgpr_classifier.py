@@ -22,6 +22,7 @@ from skgp.recipes.tops import decoupled_if_long, decoupled_top
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
+    tol=Deviation(default="0.01"),  # more epochs overfit
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRClassifier(Classifier):
@@ -94,7 +95,7 @@ class PPGPRClassifier(Classifier):
         early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
-        tol: float = 1e-4,
+        tol: float = 0.01,
         n_restarts: int = 1,
         normalize_X: bool = True,
         jitter: float = 1e-4,

@@ -29,6 +29,7 @@ INITIAL_VAR: Final = 0.1  # of q(v)
 CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 
 FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
+SHARED_INDUCING: Final = 150  # of functions that share them, there
 MANY_INDUCING: Final = 300
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 
@@ -126,7 +127,7 @@ def sparse_top(
     spec: "StackSpec", setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
     """A top layer of n_gps GPs with initial inducing inputs among h (n, F)."""
-    Z = setup.centres(h, spec.n_inducing(setup))
+    Z = setup.centres(h, spec.n_inducing(setup, n_gps))
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     return sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
 
@@ -179,12 +180,12 @@ class StackSpec:
         """Whether so many GPs of a layer share a kernel."""
         return n_gps >= _MANY_GPS if self.shares_kernel == "auto" else self.shares_kernel
 
-    def n_inducing(self, setup: Setup) -> int:
-        """Inducing inputs of each layer."""
+    def n_inducing(self, setup: Setup, n_gps: int = 1) -> int:
+        """Inducing inputs of a layer of so many GPs."""
         number = self.inducing.n_inducing
         if number == "auto":
             if setup.fits_into(self.batch_size):
-                return FEW_INDUCING
+                return SHARED_INDUCING if self.shares(n_gps) else FEW_INDUCING
             if not setup.fits_into(self.batch_size, FEW_BATCHES):
                 return MANY_INDUCING
             return min(MANY_INDUCING, math.ceil(_INDUCING_PER_ROOT * math.sqrt(setup.n_rows)))

@@ -321,9 +321,42 @@ def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
     np.testing.assert_allclose(variance, second - first**2, rtol=1e-7)
 
 
-def test_divergences_of_a_dspp_weigh_more_where_epochs_are_not_found() -> None:
+def test_divergences_of_a_dspp_weigh_more_where_its_nodes_learn() -> None:
     weight = DSPPClassifier()._recipe().divergence
-    assert [weight(n) for n in (20.0, 1000.0, 1001.0, 1e6)] == [1.0, 1.0, 5.0, 5.0]
+    assert [weight(n) for n in (20.0, 10_000.0, 10_001.0, 1e6)] == [1.0, 1.0, 5.0, 5.0]
+
+
+def test_a_dspp_sees_the_inputs_in_its_top_layer_and_holds_its_lengthscales_together() -> None:
+    """Up to ten batches; functions that share inducing inputs have more of them."""
+    options = {"max_iter": 1, "early_stopping": False, "random_state": 0}
+    for n_rows, n_classes, batch_size, n_top in (
+        (200, 2, 1000, 64),
+        (200, 5, 1000, 150),
+        (400, 2, 200, 60),
+        (400, 5, 200, 60),
+    ):
+        X, codes = table(n_rows, n_classes)
+        model = DSPPClassifier(batch_size=batch_size, **options).fit(X, codes)
+        hidden, top = model.stack_.layers
+        assert hidden.Z.shape[-2:] == (min(n_top, 64), 2)
+        assert top.Z.shape[-2:] == (n_top, 3 + 2)
+        assert hidden.kernel.pulled
+        assert top.kernel.pulled
+    X, codes = table(200, 2)
+    sharing = DSPPClassifier(share_kernel=True, **options).fit(X, codes)
+    assert [layer.Z.shape[-2] for layer in sharing.stack_.layers] == [150, 150]
+    X, codes = table(330, 2)
+    long = DSPPClassifier(batch_size=30, **options).fit(X, codes)
+    assert long.stack_.top.Z.shape[-2:] == (300, 3)
+
+
+def test_a_ppgpr_is_trained_for_the_fewest_epochs_within_a_hundredth() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = rng.random(120) < expit(1.5 * X[:, 0] - X[:, 1])
+    model = PPGPRClassifier(max_iter=80, random_state=0).fit(X, y)
+    scores = np.asarray(model.validation_scores_)
+    assert model.n_iter_ == 1 + np.argmax(scores >= scores.max() - 0.01) < 1 + np.argmax(scores)
 
 
 def test_default_divergences_keep_a_small_noisy_table_from_certainty() -> None:
