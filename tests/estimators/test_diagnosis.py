@@ -243,6 +243,14 @@ def test_inputs_that_nobody_scaled(factors: list[float], problem: Problem) -> No
 # ------------------------------------------------------------------- manners
 
 
+@pytest.mark.parametrize("cls", [SVGPRegressor, PPGPRRegressor, DSPPRegressor, SVGPClassifier])
+def test_ordinary_fits_by_default_are_silent(cls: Any, rng: np.random.Generator) -> None:
+    """All warnings are errors here."""
+    X = rng.normal(size=(200, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=200)
+    cls(random_state=0).fit(X, y > 0.0 if cls is SVGPClassifier else y)
+
+
 def test_the_warning_points_at_the_call_of_fit(problem: Problem) -> None:
     with pytest.warns(ConvergenceWarning) as caught:
         svgp(learning_rate_init=3.0).fit(*problem)
