@@ -108,7 +108,7 @@ def diagnose(
                 "holds the state of the last completed one"
             )
         ]
-    unscaled = _unscaled_inputs(table)
+    unscaled = _unscaled_inputs(table) if model.inputs is None else []
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *diverged]
@@ -169,7 +169,7 @@ def _divergence(
     normal = -0.5 * share_seen @ np.log(2.0 * np.pi * np.e * _variances(table))
     if density >= normal - _RISE * table.n_outputs:
         return []
-    remedy = "set normalize_y=True"
+    remedy = f"set {_scaling(model)}=True"
     if table.y_scale.enabled:
         has_rate = rate in parameters
         remedy = f"lower {rate} or raise max_iter" if has_rate else "raise max_iter"
@@ -247,8 +247,14 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
         "if y is a function of X without noise, lower noise_floor; else look for a column of X "
         "that gives y away, or raise noise_floor to the variance of rounding y over that of y"
     )
+    if model.inputs is not None:  # nothing can give the columns away
+        remedy = (
+            "if X has no noise, lower noise_floor; else raise noise_floor to the variance of "
+            "rounding X over that of X"
+        )
     if not table.y_scale.enabled:
-        remedy = "it is in units of y unless normalize_y=True"
+        scaling = _scaling(model)
+        remedy = f"it is in units of {scaling[-1]} unless {scaling}=True"
     return [
         FitQualityWarning(
             f"the noise variance ended at noise_floor={floor:g}, which decides how wide predictive "
@@ -306,6 +312,11 @@ def _unscaled_inputs(table: Table) -> list[Warning]:
             f"{high:.2g}, and lengthscales start as if all had 1: set normalize_X=True"
         )
     ]
+
+
+def _scaling(model: Model) -> str:
+    """The parameter that says whether targets are scaled; those of an embedding are its X."""
+    return "normalize_y" if model.inputs is None else "normalize_X"
 
 
 def _some_rows(model: Model, table: Table) -> Table:

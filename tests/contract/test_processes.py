@@ -92,7 +92,7 @@ def test_a_fit_that_ends_amid_a_prediction_does_not_mix_with_it(
     case: Case, data: Data, monkeypatch: Any
 ) -> None:
     """The second chunk of a prediction comes from the state of the first."""
-    monkeypatch.setattr("skgp.fitting.predict._CHUNK", 10)
+    monkeypatch.setattr("skgp.fitting.model._CHUNK", 10)
     is_embedding, is_classifier = case in EMBEDDINGS, case in CLASSIFIERS
     if is_embedding:
         first: tuple[Any, ...] = (np.column_stack([data.X, data.y]),)

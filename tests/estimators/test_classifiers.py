@@ -21,7 +21,8 @@ from skgp.core.nodes.rules import Nodes
 from skgp.distributions import Bernoulli, Categorical
 from skgp.recipes import stack
 
-SMALL = {"n_inducing": 15, "max_iter": 20, "random_state": 0}
+# Exactly so many epochs; a search for their number is for test_cross_validated_epochs.py.
+SMALL = {"n_inducing": 15, "max_iter": 20, "early_stopping": False, "random_state": 0}
 UNICODE = np.array(["ä", "日本", "z z", "Ω"])
 
 
@@ -56,6 +57,12 @@ def test_every_classifier_is_tested() -> None:
     [make(name, dtype="float64") for name in CLASSIFIERS],
 )
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow  # several fits for each one
+@parametrize_with_checks([make("ppgpr", dtype="float64", early_stopping="auto")])
+def test_sklearn_checks_with_a_search(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -268,7 +275,7 @@ def test_stream_with_declared_classes() -> None:
 
 def test_early_stopping_and_warm_start() -> None:
     X, codes = table(n_classes=2)
-    model = SVGPClassifier(early_stopping=True, warm_start=True, **SMALL).fit(X, codes)
+    model = make("svgp", early_stopping=True, warm_start=True).fit(X, codes)
     assert len(model.validation_scores_) == model.n_iter_
     score = model.validation_scores_[-1]
     assert -1.0 < score < 0.0

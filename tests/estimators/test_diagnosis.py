@@ -243,6 +243,14 @@ def test_inputs_that_nobody_scaled(factors: list[float], problem: Problem) -> No
 # ------------------------------------------------------------------- manners
 
 
+@pytest.mark.parametrize("cls", [SVGPRegressor, PPGPRRegressor, DSPPRegressor, SVGPClassifier])
+def test_ordinary_fits_by_default_are_silent(cls: Any, rng: np.random.Generator) -> None:
+    """All warnings are errors here."""
+    X = rng.normal(size=(200, 2))
+    y = np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=200)
+    cls(random_state=0).fit(X, y > 0.0 if cls is SVGPClassifier else y)
+
+
 def test_the_warning_points_at_the_call_of_fit(problem: Problem) -> None:
     with pytest.warns(ConvergenceWarning) as caught:
         svgp(learning_rate_init=3.0).fit(*problem)
@@ -262,3 +270,18 @@ def test_an_embedding_may_be_too_short(rng: np.random.Generator) -> None:
     model = MOGPEmbedding(n_components=1, n_inducing=10, max_iter=20, random_state=0)
     with pytest.warns(ConvergenceWarning, match="still falling after max_iter=20"):
         model.fit(table)
+
+
+@pytest.mark.filterwarnings("ignore:the loss was still falling")
+def test_remedies_of_an_embedding_are_about_its_table(rng: np.random.Generator) -> None:
+    """It has no y, and nobody scales its inputs."""
+    table = rng.normal(size=(60, 1)) * np.arange(1.0, 5.0)
+    make = partial(MOGPEmbedding, n_components=1, n_inducing=10, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"^training failed: .* set normalize_X=True$"):
+        make(max_iter=5, normalize_X=False).fit(1e-5 * table)
+    fast = make(max_iter=300, learning_rate_init=0.1, noise_floor=1e-3)
+    with pytest.warns(FitQualityWarning, match="if X has no noise, lower noise_floor"):
+        fast.fit(table)
+    fast.set_params(normalize_X=False)
+    with pytest.warns(FitQualityWarning, match="in units of X unless normalize_X=True"):
+        fast.fit(table)
