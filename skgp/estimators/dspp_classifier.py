@@ -17,12 +17,12 @@ from skgp.estimators._model_groups import (
     LAYER_KERNELS,
 )
 from skgp.estimators._parameters import family, store_parameters
-from skgp.fitting.recipe import Recipe, pick
+from skgp.fitting.recipe import FEW_BATCHES, Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
-from skgp.recipes.stack import FEW_BATCHES, INITIAL_VAR
+from skgp.recipes.stack import INITIAL_VAR
 
 
 @family(
