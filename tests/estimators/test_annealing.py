@@ -72,16 +72,14 @@ def test_a_quarter_of_the_epochs_up_to_the_best_is_added() -> None:
 
 def test_steps_become_shorter() -> None:
     """Adam's first steps on a line are as long as the rate: 0.1 times the cosine, four a epoch."""
-    _, _, seen, _ = anneal(
-        [0.0] * 15 + [1.0], [2.0, 3.0, 4.0, 5.0], lambda m: lambda b, s: m.w
-    )
+    _, _, seen, _ = anneal([0.0] * 15 + [1.0], [2.0, 3.0, 4.0, 5.0], lambda m: lambda b, s: m.w)
     lengths = 0.1 * np.array([falling(i / 8) for i in range(8)]).reshape(4, 2).sum(1)
     np.testing.assert_allclose(seen, -lengths.cumsum(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(("after", "kept"), [([0.5, 3.0], 1), ([3.0, 2.0], 0), ([0.5, 0.7], None)])
 def test_the_best_of_all_is_kept(after: list[float], kept: int | None) -> None:
-    _, _, seen, _ = anneal([0.0, 0.0, 0.0, 0.0, 1.0], after)
+    _, module, seen, _ = anneal([0.0, 0.0, 0.0, 0.0, 1.0], after)
     assert module.w.item() == (0.0 if kept is None else seen[kept])
 
 
