@@ -46,7 +46,7 @@ X_test, y_test = deliveries(2000, rng)
 # The search: `beta_reg` and `width` by CRPS, on two folds. `memory` lets fits on the same rows
 # share their k-means.
 columns = make_column_transformer((StandardScaler(), [0, 1]), (OneHotEncoder(), [2]))
-options = {"n_inducing": 50, "max_iter": 60, "batch_size": 250, "random_state": 0}
+options = {"n_inducing": 50, "max_iter": 150, "batch_size": 250, "random_state": 0}
 grid = {"dsppregressor__beta_reg": [0.3, 1.0], "dsppregressor__width": [2, 4]}
 
 start = time.perf_counter()

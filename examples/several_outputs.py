@@ -35,7 +35,7 @@ Y[rng.random(Y.shape) < 0.2] = np.nan
 # %%
 # The same options for both. The density is that of the six outputs of a row together, divided by
 # their number.
-options = {"n_latents": 2, "n_inducing": 50, "max_iter": 200, "random_state": 0}
+options = {"n_latents": 2, "n_inducing": 50, "max_iter": 400, "random_state": 0}
 models = {
     "linear mixing": MOGPRegressor(**options),
     "hidden units": NeuralMOGPRegressor(activation="erf", **options),

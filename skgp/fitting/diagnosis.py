@@ -108,7 +108,9 @@ def diagnose(
                 "holds the state of the last completed one"
             )
         ]
-    unscaled = _unscaled_inputs(table) if model.inputs is None else []
+    # Nobody scales the inputs of an embedding, and a network of the user those of the kernel.
+    has_own = model.inputs is not None or callable(parameters.get("feature_extractor"))
+    unscaled = [] if has_own else _unscaled_inputs(table)
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *diverged]

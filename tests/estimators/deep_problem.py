@@ -4,7 +4,7 @@ import numpy as np
 
 from skgp import DGPRegressor, DSPPRegressor
 
-SMALL = {"n_inducing": 8, "max_iter": 6, "random_state": 0}
+SMALL = {"n_inducing": 8, "max_iter": 6, "early_stopping": False, "random_state": 0}
 DGP = {**SMALL, "width": 2, "n_samples": 3, "n_prediction_samples": 5}
 DSPP = {**SMALL, "width": 2, "n_sites": 3, "quadrature": "qr3", "hidden_mean": "linear"}
 

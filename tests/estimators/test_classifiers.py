@@ -1,5 +1,6 @@
 """Classifiers: scikit-learn's checks, its Gaussian process, labels, weights, hostile tables."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -240,9 +241,11 @@ def test_classes_that_are_easily_told_apart_start_with_a_large_function(monkeypa
     variances = {}
     for noise_var in (0.1, 0.7):
         residual = torch.full((1,), noise_var, dtype=torch.float64)
-        monkeypatch.setattr(
-            stack, "start_hyperparameters", lambda *_, residual=residual, **__: residual
-        )
+
+        def build(spec: Any, setup: Any, residual: torch.Tensor = residual) -> Any:
+            return stack.build_stack(replace(spec, start=lambda *_: residual), setup)
+
+        monkeypatch.setattr("skgp.recipes.assemble.build_stack", build)
         model = make("svgp", max_iter=1, learning_rate_init=1e-12).fit(*table(n_classes=2))
         variances[noise_var] = model.stack_.top.kernel.variance.item()
     np.testing.assert_allclose([variances[0.1], variances[0.7]], [5.0, 1.0], rtol=1e-6)

@@ -34,12 +34,13 @@ from skgp.fitting.diagnosis import (
     _last_fall,
     _length,
 )
-from skgp.fitting.recipe import NEVER, Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.table import Table
 
 Problem = tuple[np.ndarray, np.ndarray]
 svgp = partial(SVGPRegressor, n_inducing=20, max_iter=100, random_state=0)
-ppgpr_ = partial(PPGPRRegressor, n_inducing=20, random_state=0)
+FOUND = Stopping("auto", 1, 0.0)
+ppgpr_ = partial(PPGPRRegressor, n_inducing=20, early_stopping=False, random_state=0)
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_a_fit_worse_than_a_normal_distribution_has_failed(problem: Problem) -> 
 
 def test_few_epochs_end_while_the_loss_falls(problem: Problem) -> None:
     message = r"^the loss was still falling after max_iter=40 epochs, .* raise max_iter$"
-    model = DSPPRegressor(n_inducing=20, max_iter=40, random_state=0)
+    model = DSPPRegressor(n_inducing=20, max_iter=40, early_stopping=False, random_state=0)
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         model.fit(*problem)
     assert len(caught) == 1
@@ -130,7 +131,7 @@ def test_a_search_that_ends_at_its_limit(problem: Problem) -> None:
     X, y = problem
     model, like = svgp().fit(X, y).model_, torch.zeros((), dtype=torch.float64)
     table = Table(X, y[:, None], None, model.x_scale, model.y_scale, like)
-    plan = minibatch_plan(Minibatch("auto", 1000), NEVER, Epochs(longest=40), 120)
+    plan = minibatch_plan(Minibatch("auto", 1000), FOUND, Epochs(longest=40), 120)
     history = History([1.0, 0.0])  # which does not count
     rising = list(0.02 * np.arange(40.0))
     (warning,) = _length(history, plan, table, Search(rising, 40, NO_TARGETS), {})
@@ -238,6 +239,9 @@ def test_inputs_that_nobody_scaled(factors: list[float], problem: Problem) -> No
     assert len(caught) == 1
     svgp().fit(X * factors, y)
     svgp(normalize_X=False).fit(np.column_stack([X * [3.0, 0.3], np.full(120, 1e6)]), y)
+    # Here it is the network of the user that scales.
+    network = lambda n_features: torch.nn.BatchNorm1d(n_features, affine=False)  # noqa: E731
+    svgp(normalize_X=False, feature_extractor=network).fit(X * factors, y)
 
 
 # ------------------------------------------------------------------- manners
