@@ -195,6 +195,19 @@ def test_hyperparameters_of_few_rows_start_near_an_optimum(rng):
     assert highest - 2.0 < found < highest + 1e-6
 
 
+def test_fixed_hyperparameters_start_where_they_are_to_the_last_bit(rng):
+    """The rounding of a refined start is not for them."""
+    x = torch.from_numpy(rng.uniform(-3, 3, (30, 2)))
+    kernel = Stationary("rbf", 1, 2, 1.23456789).double()
+    kernel.requires_grad_(False)
+    before = [parameter.clone() for parameter in kernel.parameters()]
+    layer = SparseGP(kernel, x[None, ::3].clone(), DeltaPosterior(torch.zeros(1, 10)), 1e-6)
+    y, weight = torch.sin(x[:, :1]).mT, torch.ones(30).double()
+    start_hyperparameters(layer, x, y, weight, 0.135, refined=True)
+    for parameter, value in zip(kernel.parameters(), before, strict=True):
+        assert torch.equal(parameter, value)
+
+
 def test_hyperparameters_of_constant_targets_stay_in_bounds(rng):
     x = torch.from_numpy(rng.uniform(-3, 3, (50, 2)))
     kernel = Stationary("rbf", 1, 2, 1.0).double()

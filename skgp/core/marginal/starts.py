@@ -63,7 +63,8 @@ def start_hyperparameters(
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
-    parameters = [*layer.kernel.parameters(), log_noise]
+    free = [parameter for parameter in layer.kernel.parameters() if parameter.requires_grad]
+    parameters = [*free, log_noise]
     refined = refined and len(x) <= _REFINED_ROWS
     # Without a least noise the bound of constant targets has no optimum.
     least = _LEAST_NOISE if refined else 0.0
