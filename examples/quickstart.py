@@ -91,9 +91,9 @@ figure.savefig("quickstart.png", dpi=110)
 print("picture: quickstart.png", flush=True)
 
 # %%
-# The table, of rows that a model has not seen. Lower is better for the negative log likelihood (NLL)
-# and for the continuous ranked probability score (CRPS); 90 % of the outcomes should lie in the
-# intervals of 90 %. Quantiles have no density, and twice their mean pinball loss is the CRPS.
+# The scores of rows that a model has not seen. Lower is better for the negative log likelihood
+# (NLL) and for the continuous ranked probability score (CRPS); 90 % of the outcomes should lie in
+# the intervals of 90 %. Quantiles have no density, and twice their mean pinball loss is the CRPS.
 
 
 def scores(name, X, y, X_test, y_test):

@@ -1,11 +1,14 @@
 """The README starts with the two set-up commands, and every Python example of the docs compiles."""
 
+import itertools
 import re
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import skgp
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,6 +47,56 @@ def test_first_block_of_the_readme_is_the_two_commands() -> None:
         assert "-c constraints.txt" in line
     assert first.endswith("&& .venv/bin/python examples/quickstart.py")
     assert second.endswith("&& .venv/bin/python -m pytest -n 2")
+
+
+@pytest.mark.slow
+def test_example_of_the_readme_runs() -> None:
+    """Its last line is what people come for: intervals of a search over a pipeline."""
+    (code,) = [
+        c for lang, c in markdown_blocks((ROOT / "README.md").read_text()) if lang == "python"
+    ]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    lower, upper = names["search"].predict_proba(names["X"]).interval(0.9)
+    inside = (lower <= names["y"]) & (names["y"] <= upper)
+    assert 0.8 < inside.mean() < 1.0
+
+
+def test_picture_of_the_readme_is_small() -> None:
+    (path,) = re.findall(r"!\[[^]]+\]\((.+)\)", (ROOT / "README.md").read_text())
+    assert (ROOT / path).stat().st_size < 200_000
+
+
+def table_after(text: str, heading: str) -> list[list[str]]:
+    """Cells of the first table below a heading, without its own header."""
+    lines = text[text.index(f"\n{heading}\n") :].splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+
+
+def test_first_choices_and_methods_exist() -> None:
+    """What the tables name can be made; the first choice needs no parameters."""
+    readme = (ROOT / "README.md").read_text()
+    firsts = [name for row in table_after(readme, "## Which one first?") for name in codes(row[1])]
+    methods = [name for row in table_after(readme, "## Methods") for name in codes(row[1])]
+    assert len(firsts) >= 7
+    assert {"SVGPRegressor", "PPGPRRegressor", "DSPPRegressor", "SVGPClassifier"} <= {*firsts}
+    for name in firsts + [name for name in methods if name[0].isupper()]:
+        assert hasattr(skgp, name.partition("(")[0]), name
+
+
+def codes(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_citation_file_has_the_five_papers() -> None:
+    readme, citation = ((ROOT / name).read_text() for name in ("README.md", "CITATION.cff"))
+    titles = re.findall(r'^    title: "(.+)"$', citation, flags=re.MULTILINE)
+    assert len(titles) == 5
+    for title in titles:
+        assert f"{title}, " in readme, title
+    assert "(CITATION.cff)" in readme
 
 
 @pytest.mark.parametrize("code", python_blocks())

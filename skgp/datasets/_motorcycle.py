@@ -12,10 +12,10 @@ from skgp.distributions._typing import FloatArray
 def load_motorcycle(*, return_X_y: bool = False) -> Bunch | tuple[FloatArray, FloatArray]:
     """Motorcycle crash test: the acceleration of a rider's head after an impact.
 
-    Measured in simulated accidents that tested crash helmets [1]_, and published in [2]_. Before the
-    impact reaches the head it is at rest, and the measurements hardly vary. Later they scatter over
-    100 g. So no single noise variance describes all rows. Some times occur more than once: 133 rows
-    have 94 different ones.
+    Measured in simulated accidents that tested crash helmets [1]_, and published in [2]_. Before
+    the impact reaches the head it is at rest, and the measurements hardly vary. Later they scatter
+    over 100 g. So no single noise variance describes all rows. Some times occur more than once:
+    133 rows have 94 different ones.
 
     Parameters
     ----------
