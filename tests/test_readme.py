@@ -1,11 +1,14 @@
 """The README starts with the two set-up commands, and every Python example of the docs compiles."""
 
+import itertools
 import re
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import skgp
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,6 +47,54 @@ def test_first_block_of_the_readme_is_the_two_commands() -> None:
         assert "-c constraints.txt" in line
     assert first.endswith("&& .venv/bin/python examples/quickstart.py")
     assert second.endswith("&& .venv/bin/python -m pytest -n 2")
+
+
+def test_example_of_the_readme_runs() -> None:
+    """In few epochs: its default number of them takes a minute."""
+    blocks = markdown_blocks((ROOT / "README.md").read_text())
+    (code,) = [code for language, code in blocks if language == "python"]
+    assert code.count("DSPPRegressor(") == 1
+    names: dict[str, Any] = {}
+    exec(code.replace("DSPPRegressor(", "DSPPRegressor(max_iter=5, "), names)
+    # Each column of the grid has been scored, and the search predicts distributions.
+    assert len(names["search"].cv_results_["params"]) == 4
+    assert names["search"].predict_proba(names["X"]).shape == names["y"].shape == (133,)
+
+
+def test_picture_of_the_readme_is_small() -> None:
+    (path,) = re.findall(r"!\[[^]]+\]\((.+)\)", (ROOT / "README.md").read_text())
+    assert (ROOT / path).stat().st_size < 200_000
+
+
+def table_after(text: str, heading: str) -> list[list[str]]:
+    """Cells of the first table below a heading, without its own header."""
+    lines = text[text.index(f"\n{heading}\n") :].splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+
+
+def test_first_choices_and_methods_exist() -> None:
+    """What the tables name can be made; the first choice needs no parameters."""
+    readme = (ROOT / "README.md").read_text()
+    firsts = [name for row in table_after(readme, "## Which one first?") for name in codes(row[1])]
+    methods = [name for row in table_after(readme, "## Methods") for name in codes(row[1])]
+    assert {"DSPPRegressor()", "SVGPRegressor()", "SVGPClassifier()"} == {*firsts}
+    for name in firsts + [name for name in methods if name[0].isupper()]:
+        assert hasattr(skgp, name.partition("(")[0]), name
+
+
+def codes(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def test_citation_file_has_the_five_papers() -> None:
+    readme, citation = ((ROOT / name).read_text() for name in ("README.md", "CITATION.cff"))
+    titles = re.findall(r'^    title: "(.+)"$', citation, flags=re.MULTILINE)
+    assert len(titles) == 5
+    for title in titles:
+        assert f"{title}, " in readme, title
+    assert "(CITATION.cff)" in readme
 
 
 @pytest.mark.parametrize("code", python_blocks())
