@@ -258,7 +258,11 @@ CLASSIFIERS = (
     Case("svgp", SVGPClassifier, {"n_inducing": 8}),
     Case("ppgpr", PPGPRClassifier, {"n_inducing": 8, "n_inducing_mean": 10}),
     Case("dgp", DGPClassifier, {"share_kernel": True, **_DGP_CLASSIFIER}),
-    Case("dspp", DSPPClassifier, {"n_inducing": 8, "n_sites": 2, "quadrature": "qr3"}),
+    Case(
+        "dspp",
+        DSPPClassifier,
+        {"n_inducing": 8, "n_sites": 2, "quadrature": "qr3", "hidden_mean": "linear"},
+    ),
 )
 # The first case of each class, for what does not depend on the choice of model.
 ONE_PER_CLASS = tuple({case.cls: case for case in reversed(REGRESSORS)}.values())
