@@ -153,7 +153,7 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-full", PPGPRRegressor, {"covariance": "full", **_PPGPR}),
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
-    Case("ppgpr-found", PPGPRRegressor, {"early_stopping": "auto", **_PPGPR}),
+    Case("ppgpr-found", PPGPRRegressor, {"early_stopping": "auto", "covariance": "full"}),
 )
 # Hidden layers below a sparse one.
 DEEP_REGRESSORS = (
