@@ -190,7 +190,8 @@ def test_continued_training_uses_new_draws(table):
 def test_validation_does_not_use_up_draws(table):
     X, Y, _, _ = table
     plain = DGPRegressor(**DGP).fit(X, Y[:, 0])
-    watched = DGPRegressor(**DGP, early_stopping=True).fit(X, Y[:, 0], X_val=X[:5], y_val=Y[:5, 0])
+    watched = DGPRegressor(**{**DGP, "early_stopping": True})
+    watched.fit(X, Y[:, 0], X_val=X[:5], y_val=Y[:5, 0])
     assert len(watched.validation_scores_) == 6
     np.testing.assert_array_equal(plain.loss_curve_, watched.loss_curve_)
 
