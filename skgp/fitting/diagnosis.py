@@ -209,7 +209,7 @@ def _length(
         return []
     return [
         ConvergenceWarning(
-            f"the loss was still falling after max_iter={plan.max_iter} epochs, by {fall:.2g} "
+            f"the loss was still falling after max_iter={plan.n_epochs} epochs, by {fall:.2g} "
             "over the last quarter of the way; raise max_iter"
         )
     ]

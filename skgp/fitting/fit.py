@@ -182,9 +182,13 @@ def _anneal(
     validate: Callable[[Model], float],
     on_epoch: Callable[[Model, History], bool],
 ) -> History:
-    """Train on from the best average, with a rate that falls to zero; keep what scores better."""
+    """Train on from the best average, with a rate that falls to zero; keep what scores better.
+
+    The rate falls from where it was, which is low in a fit that goes on after another.
+    """
     scores = earlier.validation_scores
     n_epochs = min(plan.n_annealed, math.ceil((1 + int(np.argmax(scores))) / 4))
+    rate = plan.schedule(min(len(scores) / plan.max_iter, 1.0))  # that of the last epoch
     before = copied(task.module.state_dict())
     n_steps = task.n_steps + len(scores) * plan.n_batches(len(table))
     try:
@@ -192,7 +196,11 @@ def _anneal(
             [task._replace(n_steps=n_steps)],
             table,
             dataclasses.replace(
-                plan, max_iter=n_epochs, schedule=falling, averaged=False, n_iter_no_change=n_epochs
+                plan,
+                max_iter=n_epochs,
+                schedule=partial(falling, rate),
+                averaged=False,
+                n_iter_no_change=n_epochs,
             ),
             generator,
             validate=validate,

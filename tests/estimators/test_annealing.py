@@ -33,7 +33,7 @@ class Weight(nn.Module):
         self.w = nn.Parameter(torch.zeros(()))
 
 
-def anneal(scores, after, loss=None, n_annealed=9):
+def anneal(scores, after, loss=None, n_annealed=9, schedule=constant):
     """The record, the module and its weights at each validation; `scores` came before."""
     module = Weight()
     optimizer = Adam([module.w], 0.1)
@@ -49,15 +49,16 @@ def anneal(scores, after, loss=None, n_annealed=9):
         return False
 
     task = Candidate(module, loss, optimizer, 0)
-    plan = Plan(20, 2, constant, 1, 5, 0.01, averaged=True, n_annealed=n_annealed)
+    plan = Plan(20, 2, schedule, 1, 5, 0.01, averaged=True, n_annealed=n_annealed)
     earlier = History([0.0] * len(scores), list(scores))
     history = _anneal(task, earlier, Rows(), plan, torch.Generator(), validate, on_epoch)
     return history, module, seen, epochs
 
 
 def test_rate_falls_from_one_to_zero_as_a_cosine() -> None:
-    rates = [falling(share) for share in (0.0, 1 / 3, 0.5, 1.0)]
+    rates = [falling(1.0, share) for share in (0.0, 1 / 3, 0.5, 1.0)]
     np.testing.assert_allclose(rates, [1.0, 0.75, 0.5, 0.0], atol=1e-12)
+    assert falling(0.1, 0.5) == 0.05
 
 
 def test_a_quarter_of_the_epochs_up_to_the_best_is_added() -> None:
@@ -70,10 +71,21 @@ def test_a_quarter_of_the_epochs_up_to_the_best_is_added() -> None:
     assert len(history.loss_curve) == 8
 
 
-def test_steps_become_shorter() -> None:
-    """Adam's first steps on a line are as long as the rate: 0.1 times the cosine, four a epoch."""
-    _, _, seen, _ = anneal([0.0] * 15 + [1.0], [2.0, 3.0, 4.0, 5.0], lambda m: lambda b, s: m.w)
-    lengths = 0.1 * np.array([falling(i / 8) for i in range(8)]).reshape(4, 2).sum(1)
+@pytest.mark.parametrize("first", [1.0, 0.1])
+def test_steps_become_shorter_from_where_the_rate_was(first: float) -> None:
+    """Adam's first steps on a line are as long as the rate, of which there are two an epoch.
+
+    After 16 of 20 epochs the schedule is at its first rate.
+    """
+
+    def schedule(progress: float) -> float:
+        return first if progress == 0.8 else math.nan
+
+    scores = [0.0] * 15 + [1.0]
+    _, _, seen, _ = anneal(
+        scores, [2.0, 3.0, 4.0, 5.0], lambda module: lambda batch, step: module.w, schedule=schedule
+    )
+    lengths = 0.1 * np.array([falling(first, i / 8) for i in range(8)]).reshape(4, 2).sum(1)
     np.testing.assert_allclose(seen, -lengths.cumsum(), rtol=1e-4)
 
 

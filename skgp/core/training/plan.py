@@ -169,9 +169,9 @@ def continued(schedule: Schedule, progress: float) -> float:
     return _CONTINUED * schedule(progress)
 
 
-def falling(progress: float) -> float:
-    """Learning rate relative to its peak: a cosine from one to zero."""
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
+def falling(first: float, progress: float) -> float:
+    """Learning rate relative to its peak: a cosine from a first rate to zero."""
+    return 0.5 * first * (1.0 + math.cos(math.pi * progress))
 
 
 def constant(progress: float) -> float:
