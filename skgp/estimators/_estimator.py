@@ -183,7 +183,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             table = make_table(rows, targets, running, like)
             with self._remedies():
                 models = first_models(recipe, table, targets, running, rng)
-        plan, search = recipe.plan(len(table)), NO_SEARCH
+        n_rows = len(table) + (0 if held_out is None else len(held_out.X))  # as before the split
+        plan, search = recipe.plan(n_rows), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
@@ -215,9 +216,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        fitted = self.model_
-        coverage = search.coverage if validation is None else coverage_of(fitted, validation)
-        return diagnose(fitted, history, plan, table, coverage, search, self.get_params(deep=False))
+        coverage = search.coverage if validation is None else coverage_of(self.model_, validation)
+        return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
 
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""

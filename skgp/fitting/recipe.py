@@ -28,10 +28,8 @@ _ANNEALED: Final = 0.2  # share of the epochs there, at the end
 # Batches up to which a data set may train there as long as any gain counts, and a deep model has
 # sigma points that are fixed and a top layer that sees the inputs, by default.
 FEW_BATCHES: Final = 10
-_PATIENT_STEPS: Final = (
-    100  # without a better score, after which early_stopping="auto" stops at most
-)
-_WORTHWHILE: Final = 0.01  # gain that counts there, in nats per row
+_PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
+_WORTHWHILE: Final = 0.01  # that gain, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
 
 

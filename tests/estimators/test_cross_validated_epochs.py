@@ -13,7 +13,7 @@ from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.nodes.sigma_points import LearnedNodes, MatchedNodes
 from skgp.core.subsample import row_keys
 from skgp.core.training.plan import gradual
-from skgp.estimators import dspp, ppgpr
+from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation, recipe
 from skgp.fitting.cross_validation import best_length
@@ -152,6 +152,21 @@ def test_several_batches_are_stopped_by_held_out_rows(model, problem) -> None:
     assert many.fit(X_long, y_long).validation_scores_ is None  # 102 batches
 
 
+def test_rows_that_are_held_out_are_used_even_if_the_others_make_one_batch(
+    problem, monkeypatch
+) -> None:
+    """Of 42 rows five are held out; the other 37 are no more than a batch of 40."""
+
+    def refused(*args: object) -> None:
+        raise AssertionError("a search beside the held-out rows")
+
+    monkeypatch.setattr(_estimator, "found_plan", refused)
+    X, y = problem[0][:42], problem[1][:42]
+    model = PPGPRRegressor(batch_size=40, max_iter=8, n_inducing=5, random_state=0).fit(X, y)
+    assert model.n_samples_seen_ == 37.0
+    assert len(model.validation_scores_) == model.n_iter_
+
+
 def annealed(scores: np.ndarray) -> int:
     """Epochs in which the rate falls: a quarter of those up to the best score."""
     return int(np.ceil((1 + np.argmax(scores)) / 4))
@@ -165,11 +180,11 @@ def test_training_ends_where_held_out_rows_no_longer_gain(rng) -> None:
     gains = np.array(model.validation_scores_)
     mark, last = -np.inf, 0
     for epoch, score in enumerate(gains):
-        if epoch - last > 12:  # the rate falls from there on
+        if epoch - last > 10:  # the rate falls from there on
             break
         if score > mark + 0.01:
             mark, last = score, epoch
-    patience = 12  # epochs of nine batches, in which there are a hundred steps
+    patience = 10  # epochs of ten batches, with those of the held-out rows: a hundred steps
     steady = last + 1 + patience
     assert model.n_iter_ == steady + annealed(gains[:steady]) < 200
     model.set_params(n_iter_no_change=20).fit(X, y)
