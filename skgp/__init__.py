@@ -26,8 +26,10 @@ from skgp.estimators import (
     VFITCRegressor,
 )
 from skgp.files import load, save
+from skgp.fitting.checkpoint import Checkpoint
 
 __all__ = [
+    "Checkpoint",
     "DGPClassifier",
     "DGPRegressor",
     "DSPPClassifier",

@@ -3,6 +3,7 @@
 import numpy as np
 
 __all__ = [
+    "CheckpointWarning",
     "FitQualityWarning",
     "InterruptedFitWarning",
     "InvalidFileError",
@@ -18,6 +19,10 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 class NonFiniteLossError(ArithmeticError):
     """The training loss stayed NaN or infinite after every attempt to heal the fit."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint cannot be written or read; the fit goes on, or starts, without it."""
 
 
 class FitQualityWarning(UserWarning):

@@ -25,6 +25,7 @@ LEVELS = (
     ),
     ("skgp.fitting.model", "skgp.fitting.rows"),
     (
+        "skgp.fitting.checkpoint",
         "skgp.fitting.outliers",
         "skgp.fitting.predict",
         "skgp.fitting.recipe",

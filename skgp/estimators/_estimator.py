@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,15 +20,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
-from skgp.exceptions import (
-    InterruptedFitWarning,
-    NonFiniteLossError,
-    NotPositiveDefiniteError,
-)
+from skgp.core.training.progress import KEEPS_NOTHING
+from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, reading, unmasked
+from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose
+from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -49,17 +47,12 @@ from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
-_REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
-    "keep {} on": ("normalize_X", "normalize_y"),
-    "lower {}": ("step_size", "learning_rate_init"),
-    "raise {}": ("jitter", "noise_floor"),
-}
-
 
 class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     """Abstract base: a family says what it is by a recipe."""
 
     # Parameters that every family stores in its constructor.
+    checkpoint: Any
     device: str
     memory: Any
     random_state: Any
@@ -80,6 +73,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         {
             "batch_size",
             "beta_reg",
+            "checkpoint",
             "device",
             "dtype",
             "early_stopping",
@@ -173,23 +167,29 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         X and y, as they came, are for callbacks; `attributes` are what a fit remembers of the
         targets. Returns warnings.
         """
+        progress = KEEPS_NOTHING
+        if self.checkpoint is not None:
+            fitted = self.model_ if self._continues() else None
+            progress = recording(self, rows, held_out, fitted)
         (recipe, rows), running = self._recipe().of_table(rows), pick(Running, self)
         like = scalar_like(recipe, running, len(rows.X))
+        guarded = partial(remedies, self.get_params(deep=False))
         if self._continues():
             self._check_unchanged("warm_start=True")
             table = scaled_table(rows, (self.model_.x_scale, self.model_.y_scale), like)
             models = [next_model(recipe, self.model_, table)]
         else:
             table = make_table(rows, targets, running, like)
-            with self._remedies():
+            with guarded():
                 models = first_models(recipe, table, targets, running, rng)
         n_rows = len(table) + (0 if held_out is None else len(held_out.X))  # as before the split
         plan, search = recipe.plan(n_rows), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
-            with self._remedies():
-                plan, search = found_plan(recipe, rows, table, targets, running, plan, rng)
+            of_rows = recipe, rows, table, targets, running
+            with guarded(), progress:
+                plan, search = found_plan(*of_rows, plan, rng, progress)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
@@ -208,10 +208,17 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 )
             )
 
-        with self._remedies():
-            validation = None if held_out is None else scaled_table(held_out, scales, like)
+        validation = None if held_out is None else scaled_table(held_out, scales, like)
+        with guarded(), progress:
             model, history = fit_table(
-                recipe, models, table, plan, rng, held_out=validation, on_epoch=on_epoch
+                recipe,
+                models,
+                table,
+                plan,
+                rng,
+                held_out=validation,
+                on_epoch=on_epoch,
+                progress=progress,
             )
         self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data
@@ -248,7 +255,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             state = self.n_samples_seen_, self._optimizer_state, self._opening
             stream = Stream(self.model_, *state)
         rows, report = without_outliers(rows, stream)
-        with self._remedies():
+        with remedies(self.get_params(deep=False)):
             chunk = fit_chunk(
                 recipe,
                 rows if condensed is None else condensed(rows),
@@ -294,22 +301,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if not self._continues():
             return []
         return find_outliers(rows, self.model_.x_scale, self.model_.y_scale).warning("check them")
-
-    @contextmanager
-    def _remedies(self) -> Iterator[None]:
-        """Tell a user whose fit diverges which of this estimator's parameters may help."""
-        try:
-            yield
-        except NonFiniteLossError as error:
-            known = self.get_params(deep=False)
-            present = {do: [n for n in names if n in known] for do, names in _REMEDIES.items()}
-            advice = [do.format(" and ".join(names)) for do, names in present.items() if names]
-            raise NonFiniteLossError(f"{error}; {', '.join(advice)}") from error
-        except NotPositiveDefiniteError as error:
-            # Of inputs as large as 1e9 rounding leaves no distances beside those of outliers.
-            if self.normalize_X:
-                raise
-            raise NotPositiveDefiniteError(f"{error}; keep normalize_X on") from error
 
     def _fixed_parameters(self) -> dict[str, Any]:
         """Parameters that a model which goes on cannot change."""

@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from numbers import Real
+from os import PathLike
 from typing import Final
 
 from sklearn.utils._param_validation import HasMethods, Interval
 
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
+from skgp.fitting.checkpoint import Checkpoint
 
 # `max_iter` of a family that is trained on all rows at once.
 ITERATIONS: Final = Deviation(
@@ -211,6 +213,19 @@ _TABLE: Final[Group] = (
     ),
 )
 _EXECUTION: Final[Group] = (
+    Parameter(
+        "checkpoint",
+        "Any",
+        "None",
+        [None, str, PathLike, Checkpoint],
+        """
+        checkpoint : None, str, path-like or Checkpoint, default=$default
+            Where `fit` writes its state every 60 seconds, so that a fit with the same parameters
+            and rows goes on from there after its process has ended, to the last bit, and returns
+            at once if it had ended. A folder serves any number of fits; a file name ending with
+            ".ckpt" one alone. It needs a `random_state`.
+        """,
+    ),
     Parameter(
         "memory",
         "Any",

@@ -128,6 +128,7 @@ class DSPPRegressor(GPRegressor):
         noise_floor: float = 1e-5,
         jitter: float = 1e-4,
         warm_start: bool = False,
+        checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",

@@ -134,6 +134,7 @@ class DSPPClassifier(Classifier):
         normalize_X: bool = True,
         jitter: float = 1e-4,
         warm_start: bool = False,
+        checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",

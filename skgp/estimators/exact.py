@@ -92,6 +92,7 @@ class ExactGPRegressor(GPRegressor):
         noise_floor: float = 1e-4,
         jitter: float = 1e-13,
         warm_start: bool = False,
+        checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",

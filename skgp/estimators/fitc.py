@@ -74,6 +74,7 @@ class FITCRegressor(GPRegressor):
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
         warm_start: bool = False,
+        checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",

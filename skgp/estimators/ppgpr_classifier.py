@@ -100,6 +100,7 @@ class PPGPRClassifier(Classifier):
         normalize_X: bool = True,
         jitter: float = 1e-4,
         warm_start: bool = False,
+        checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",

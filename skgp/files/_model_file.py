@@ -19,7 +19,7 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     estimator : estimator of skgp, fitted or not
-        Its callbacks, its metadata requests and its `memory` are not saved.
+        Its callbacks, its metadata requests, its `memory` and its `checkpoint` are not saved.
     path : str or path-like
         A file there is replaced.
 

@@ -13,9 +13,9 @@ from skgp.estimators._estimator import Estimator
 from skgp.files._trusted import NAMES, name_of
 from skgp.fitting.table import Array
 
-# Of this session: objects of scikit-learn, and a folder of pickles.
+# Of this session: objects of scikit-learn, and folders of this machine.
 NOT_SAVED: Final = frozenset({"_metadata_request", "_skl_callbacks"})
-NOT_SAVED_PARAMETERS: Final = frozenset({"memory"})
+NOT_SAVED_PARAMETERS: Final = frozenset({"checkpoint", "memory"})
 
 _PLAIN: Final = (type(None), bool, int, str)
 _NEW: Final = vars(nn.Module())  # what every torch module has

@@ -2,13 +2,14 @@
 
 import dataclasses
 from functools import partial, reduce
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 
 from skgp.core.folds import fold_numbers
 from skgp.core.training.plan import Plan
+from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.diagnosis import NO_SEARCH, NO_TARGETS, Coverage, Search, coverage_of
@@ -38,12 +39,13 @@ def found_plan(
     running: Running,
     plan: Plan,
     rng: np.random.RandomState,
+    progress: Progress,
 ) -> tuple[Plan, Search]:
     """A plan of the length that a cross-validation finds, and that search.
 
     The arguments are those of `cross_validated`.
     """
-    search = cross_validated(recipe, rows, whole, targets, running, plan, rng)
+    search = cross_validated(recipe, rows, whole, targets, running, plan, rng, progress)
     scores = search.scores
     n_epochs = best_length(scores, plan.tol) if scores else min(_UNKNOWN, plan.max_iter)
     return of_length(plan, n_epochs), search
@@ -57,6 +59,7 @@ def cross_validated(
     running: Running,
     plan: Plan,
     rng: np.random.RandomState,
+    progress: Progress,
 ) -> Search:
     """Scores of held-out rows after each epoch, in the user's units; their coverage at the best.
 
@@ -74,6 +77,8 @@ def cross_validated(
     plan : Plan
         With the number of folds, and the most epochs.
     rng : RandomState
+    progress : Progress
+        What to go on from, and where to keep it.
 
     Returns
     -------
@@ -85,6 +90,11 @@ def cross_validated(
     folds = fold_numbers(whole.keys, targets.groups(whole.Y), plan.n_folds)
     if len(np.unique(folds[folds >= 0])) < plan.n_folds:
         return NO_SEARCH
+    saved = progress.saved("search")
+    if saved is not None and not saved["runs"]:  # it has ended
+        progress.follow("search", lambda: saved)
+        rng.set_state(saved["rng"])
+        return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]))
     runs: list[Run[Model]] = []
     parts: list[Table] = []
     for fold in range(plan.n_folds):
@@ -97,15 +107,27 @@ def cross_validated(
             return NO_SEARCH
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
-        runs.append(Run(candidate(recipe, model, table.n_data), table, plan, generator, validate))
+        task = candidate(recipe, model, table.n_data)
+        runs.append(Run(task, table, plan, generator, validate, progress))
         parts.append(held_out)
     weights = [part.n_data for part in parts]
     scores: list[float] = []
     coverage = NO_TARGETS
+    if saved is not None:
+        scores, coverage = saved["scores"], Coverage(*saved["coverage"])
+        for run, of_run in zip(runs, saved["runs"], strict=True):
+            run.load_state(of_run)
+
+    def state() -> dict[str, Any]:
+        of_runs = [run.state() for run in runs]
+        return {"runs": of_runs, "scores": list(scores), "coverage": [*map(int, coverage)]}
+
+    progress.follow("search", state)
     while len(scores) < plan.max_iter and not _is_stale(scores):
         try:
             for run in runs:
-                run.epoch()
+                if run.epochs_done == len(scores):  # else it was ahead of the others
+                    run.epoch()
         except NonFiniteLossError:
             break
         latest = [run.history.validation_scores[-1] for run in runs]
@@ -113,6 +135,8 @@ def cross_validated(
         if scores[-1] == max(scores):
             modules = [run.module for run in runs]
             coverage = reduce(Coverage.plus, map(coverage_of, modules, parts))
+    ended = state() | {"runs": [], "rng": _state(rng)}
+    progress.follow("search", lambda: ended)
     return Search(scores, plan.max_iter, coverage)
 
 
@@ -127,3 +151,10 @@ def _is_stale(scores: list[float]) -> bool:
         return False
     best = int(np.argmax(scores))
     return len(scores) - 1 - best > max(_PATIENCE, best // 2)
+
+
+def _state(rng: np.random.RandomState) -> dict[str, Any]:
+    """The state of a source of chance, without arrays."""
+    whole: Any = rng.get_state(legacy=False)
+    parts = whole["state"].items()
+    return whole | {"state": {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parts}}

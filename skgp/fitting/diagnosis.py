@@ -1,6 +1,7 @@
 """What a fit has to say against itself: one line for each fault, with its remedy."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,7 +13,12 @@ from torch import Tensor
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.training.plan import History, Plan, Schedule, constant
-from skgp.exceptions import FitQualityWarning, InterruptedFitWarning
+from skgp.exceptions import (
+    FitQualityWarning,
+    InterruptedFitWarning,
+    NonFiniteLossError,
+    NotPositiveDefiniteError,
+)
 from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.table import Array, Table, scale_inputs
 
@@ -30,6 +36,12 @@ _TOLERATED: Final = 0.05  # share of targets by which it may be off
 _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
+
+_REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
+    "keep {} on": ("normalize_X", "normalize_y"),
+    "lower {}": ("step_size", "learning_rate_init"),
+    "raise {}": ("jitter", "noise_floor"),
+}
 
 
 class Coverage(NamedTuple):
@@ -352,3 +364,19 @@ def _variances(table: Table) -> Array:
     deviations = np.where(seen, Y - np.sum(Y, axis=0, where=seen) / n_seen, 0.0)
     variances = np.square(deviations).sum(0) / n_seen
     return np.asarray(np.where(variances > 0.0, variances, 1.0))
+
+
+@contextmanager
+def remedies(parameters: Mapping[str, Any]) -> Iterator[None]:
+    """Tell a user whose fit diverges which of the estimator's parameters may help."""
+    try:
+        yield
+    except NonFiniteLossError as error:
+        present = {do: [n for n in names if n in parameters] for do, names in _REMEDIES.items()}
+        advice = [do.format(" and ".join(names)) for do, names in present.items() if names]
+        raise NonFiniteLossError(f"{error}; {', '.join(advice)}") from error
+    except NotPositiveDefiniteError as error:
+        # Of inputs as large as 1e9 rounding leaves no distances beside those of outliers.
+        if parameters["normalize_X"]:
+            raise
+        raise NotPositiveDefiniteError(f"{error}; keep normalize_X on") from error

@@ -17,7 +17,9 @@ from skgp.core.numerics.draws import make_seed
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.optimizers import Clipped
 from skgp.core.training.plan import Candidate, History, Plan, constant, falling
-from skgp.core.training.run import Run, train
+from skgp.core.training.progress import Progress
+from skgp.core.training.restarts import train
+from skgp.core.training.run import Run
 from skgp.core.training.states import copied
 from skgp.exceptions import NonFiniteLossError
 from skgp.fitting.cache import Cached
@@ -139,6 +141,7 @@ def fit_table(
     *,
     held_out: Table | None,
     on_epoch: Callable[[Model, History], bool],
+    progress: Progress,
 ) -> tuple[Model, History]:
     """Train the best of some initial models on a table.
 
@@ -154,21 +157,37 @@ def fit_table(
         Rows for a validation score after each epoch.
     on_epoch : callable (Model, History) -> bool
         Whether to stop.
+    progress : Progress
+        What to go on from, and where to keep it.
     """
-    tasks = [candidate(recipe, model, table.n_data) for model in models]
     generator = torch.Generator().manual_seed(draw_seed(rng))
-    validate = None if held_out is None else partial(validation_score, recipe, table, held_out)
-    is_stopped = False
-
-    def noted(model: Model, history: History) -> bool:
-        nonlocal is_stopped
-        is_stopped = on_epoch(model, history)
-        return is_stopped
-
-    model, history = train(tasks, table, plan, generator, validate=validate, on_epoch=noted)
-    if plan.n_annealed and validate is not None and not (is_stopped or history.interrupted):
-        task = next(task for task in tasks if task.module is model)
-        history = _anneal(task, history, table, plan, generator, validate, on_epoch)
+    result = progress.saved("result")
+    if result is None:
+        tasks = [candidate(recipe, model, table.n_data) for model in models]
+        validate = None if held_out is None else partial(validation_score, recipe, table, held_out)
+        model, history = train(
+            tasks,
+            table,
+            plan,
+            generator,
+            validate=validate,
+            on_epoch=on_epoch,
+            progress=progress,
+        )
+        is_over = history.interrupted or history.stopped
+        if plan.n_annealed and validate is not None and not is_over:
+            task = next(task for task in tasks if task.module is model)
+            history = _anneal(task, history, table, plan, generator, validate, on_epoch, progress)
+        # What a callback has stopped is no result of the parameters alone.
+        if not (history.interrupted or history.stopped):
+            number = next(i for i, task in enumerate(tasks) if task.module is model)
+            curves = history.loss_curve, history.validation_scores
+            ended = "training", "annealing"
+            progress.finish("result", [number, model.state_dict(), *curves], instead_of=ended)
+    else:
+        number, state, *curves = result
+        model, history = models[number], History(*curves)
+        model.load_state_dict(state)
     model.n_steps += len(history.loss_curve) * plan.n_batches(len(table))
     return model, history
 
@@ -181,6 +200,7 @@ def _anneal(
     generator: torch.Generator,
     validate: Callable[[Model], float],
     on_epoch: Callable[[Model, History], bool],
+    progress: Progress,
 ) -> History:
     """Train on from the best average, with a rate that falls to zero; keep what scores better.
 
@@ -205,6 +225,8 @@ def _anneal(
             generator,
             validate=validate,
             on_epoch=lambda model, history: on_epoch(model, earlier.then(history)),
+            progress=progress,
+            phase="annealing",
         )
     except NonFiniteLossError:
         later = History()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch, Targets
 from skgp.core.training.optimizers import Adam
 from skgp.core.training.plan import Candidate, History, Plan, one_cycle
-from skgp.core.training.run import train
+from skgp.core.training.restarts import train
 
 
 class Rows:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from skgp.core.data import Batch
 from skgp.core.training.plan import History
-from skgp.core.training.run import train
+from skgp.core.training.restarts import train
 from skgp.exceptions import NonFiniteLossError
 
 # ---------------------------------------------------------------- restarts

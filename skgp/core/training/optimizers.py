@@ -245,7 +245,7 @@ class LBFGS(Optimizer):
             line_search_fn="strong_wolfe",
         )
         self._parameters = parameters
-        self._evaluations: list[_Evaluation] = []  # of the last step
+        self._evaluations: list[_Evaluation] = []  # where the last step has ended, if it is known
         self._peak = 1.0
         self._last = float("inf")
         self._converged = False
@@ -256,8 +256,8 @@ class LBFGS(Optimizer):
 
     def step(self, closure: Closure, rate: float) -> float:
         self._lbfgs.param_groups[0]["lr"] = self._peak  # its line search needs no schedule
-        known = [e for e in self._evaluations if all(map(torch.equal, e.at, self._parameters))]
-        self._evaluations = [*known]
+        self._evaluations = self._evaluations_here()
+        known = [*self._evaluations]
 
         def evaluated() -> Tensor:
             if known:
@@ -265,7 +265,8 @@ class LBFGS(Optimizer):
                 for parameter, gradient in zip(self._parameters, evaluation.gradients, strict=True):
                     parameter.grad = gradient
             else:
-                loss, at = closure(), [p.detach().clone() for p in self._parameters]
+                loss = closure().detach()
+                at = [p.detach().clone() for p in self._parameters]
                 gradients = [None if p.grad is None else p.grad.clone() for p in self._parameters]
                 evaluation = _Evaluation(at, loss, gradients)
                 self._evaluations.append(evaluation)
@@ -275,15 +276,25 @@ class LBFGS(Optimizer):
         loss = before.item()
         self._converged = abs(self._last - loss) < _CONVERGED
         self._last = loss
+        self._evaluations = self._evaluations_here()
         return loss
+
+    def _evaluations_here(self) -> list[_Evaluation]:
+        """Those that are known at the parameters as they are."""
+        return [e for e in self._evaluations if all(map(torch.equal, e.at, self._parameters))]
 
     def shorten(self, factor: float) -> None:
         self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
-        return {"lbfgs": self._lbfgs.state[self._parameters[0]], "last": self._last}
+        return {
+            "lbfgs": self._lbfgs.state[self._parameters[0]],  # where torch keeps that of all
+            "evaluations": [list(evaluation) for evaluation in self._evaluations],
+            "last": self._last,
+            "converged": self._converged,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._lbfgs.state[self._parameters[0]] = state["lbfgs"]  # where torch keeps that of all
-        # Otherwise a step that is taken again would look like one that changes nothing.
-        self._last, self._converged = state["last"], False
+        self._lbfgs.state[self._parameters[0]] = state["lbfgs"]
+        self._evaluations = [_Evaluation(*parts) for parts in state["evaluations"]]
+        self._last, self._converged = state["last"], state["converged"]

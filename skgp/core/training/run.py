@@ -1,17 +1,18 @@
-"""The one training loop: minibatches, one cycle, restarts, healing, early stopping."""
+"""A candidate in training: minibatches, one cycle, healing, early stopping."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.numerics.allocator import keep_freed_blocks
 from skgp.core.training.plan import Candidate, Data, History, Plan
+from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.states import averaged, copied
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
@@ -21,6 +22,10 @@ _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
 _LATE = 4.0  # times the gain that counts, after the usual number of epochs
 _LEAP = 10.0  # training may not end this far above a loss: nats per output, and times its size
+_STATE: Final = (  # attributes that are part of the state of a run as they are
+    *("epochs_done", "_n_taken", "_total", "_n_failed", "_n_healed", "_stale", "_mark", "_ceiling"),
+    *("_first", "_last", "_best_score", "_good", "_proven", "_completed", "_best", "_average"),
+)
 
 
 class Run(Generic[ModuleT]):
@@ -45,6 +50,8 @@ class Run(Generic[ModuleT]):
         Source of the order of rows.
     validate : callable (Module) -> float, optional
         Mean log density of held-out rows.
+    progress : Progress, optional
+        Told of each step.
     """
 
     def __init__(
@@ -54,17 +61,23 @@ class Run(Generic[ModuleT]):
         plan: Plan,
         generator: torch.Generator,
         validate: Callable[[ModuleT], float] | None = None,
+        progress: Progress = KEEPS_NOTHING,
     ) -> None:
         self.module, self.loss, self.optimizer, self._n_earlier = candidate
         self.data = data
         self.plan = plan
         self.generator = generator
         self.validate = validate
+        self.progress = progress
         self.n_batches = plan.n_batches(len(data))
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.history = History()
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0
+        self._n_taken = 0  # steps of the current epoch
+        self._total = 0.0  # of their losses, times rows
+        self._n_failed = 0  # attempts at it
+        self._drawn_from = generator.get_state()  # its order of rows
         self._n_healed = 0  # rollbacks, each of which has shortened the steps
         self._stale = 0  # epochs since the last gain in validation score that counts
         self._mark = -math.inf  # score at that gain
@@ -92,30 +105,33 @@ class Run(Generic[ModuleT]):
             If the loss stays non-finite after several rollbacks with ever smaller steps.
         """
         is_last = self.epochs_done + 1 >= self.plan.max_iter
-        for _ in range(_MAX_HEALS):
+        while True:
             try:
-                total = 0.0
-                for i, rows in enumerate(self._batches()):
-                    progress = (self.epochs_done + i / self.n_batches) / self.plan.max_iter
+                self._drawn_from = self.generator.get_state()
+                for rows in islice(self._batches(), self._n_taken, None):
+                    share = self._n_taken / self.n_batches
+                    progress = (self.epochs_done + share) / self.plan.max_iter
                     rate = self.plan.schedule(min(progress, 1.0))
-                    step = self.n_steps + i
+                    step = self.n_steps + self._n_taken
                     closure = partial(self.gradients, self.data.batch(rows), step)
                     value = self.optimizer.step(closure, rate)
-                    total += value * len(rows)
+                    self._total += value * len(rows)
                     self._last = rows, step, value
+                    self._n_taken += 1
+                    self.progress.step()
                 if is_last:
                     self._check_last_step()
-            except (NonFiniteLossError, NotPositiveDefiniteError) as error:
-                failure = error
-                self._heal()
-            else:
                 break
-        else:
-            raise NonFiniteLossError(
-                f"training diverged in epoch {self.epochs_done + 1} and did not recover with "
-                f"smaller steps ({failure})"
-            ) from failure
+            except (NonFiniteLossError, NotPositiveDefiniteError) as error:
+                self._heal()
+                if self._n_failed == _MAX_HEALS:
+                    raise NonFiniteLossError(
+                        f"training diverged in epoch {self.epochs_done + 1} and did not recover "
+                        f"with smaller steps ({error})"
+                    ) from error
+        loss = self._total / len(self.data)
         self.epochs_done += 1
+        self._n_taken, self._total, self._n_failed = 0, 0.0, 0
         self._good = self._copy()
         if is_last:
             self._proven = self._good
@@ -123,7 +139,7 @@ class Run(Generic[ModuleT]):
             self._average = averaged(self._average, self._good["module"], self.epochs_done)
         with self.outcome() as module:
             score = None if self.validate is None else self.validate(module)
-        self._record(total / len(self.data), score)
+        self._record(loss, score)
 
     @property
     def n_steps(self) -> int:
@@ -186,6 +202,8 @@ class Run(Generic[ModuleT]):
         self._restore(self._good)
         self.optimizer.shorten(_HEALED_STEP)
         self._n_healed += 1
+        self._n_failed += 1
+        self._n_taken, self._total = 0, 0.0
 
     @contextmanager
     def outcome(self) -> Iterator[ModuleT]:
@@ -227,15 +245,22 @@ class Run(Generic[ModuleT]):
         stale = patience is not None and self._stale >= patience
         return stale or self.optimizer.is_converged or self.epochs_done >= self.plan.max_iter
 
-    def last_loss(self) -> float:
-        """Training loss by which restarts are judged; infinite if the run failed."""
-        curve = self.history.loss_curve
+    def has_just_done(self, n_epochs: int) -> bool:
+        """Whether it has done so many epochs, and no step of a further one."""
+        return self.epochs_done == n_epochs and self._n_taken == 0
+
+    def loss_after(self, n_epochs: int) -> float:
+        """Training loss of at most so many epochs, by which restarts are judged.
+
+        Infinite if the run failed.
+        """
+        curve = self.history.loss_curve[:n_epochs]
         return curve[-1] if curve and self.failure is None else math.inf
 
     def trial(self, n_epochs: int) -> None:
-        """Train a few epochs; a divergence is remembered, not raised."""
+        """Train until a few epochs are done; a divergence is remembered, not raised."""
         try:
-            for _ in range(n_epochs):
+            while self.epochs_done < n_epochs and self.failure is None:
                 self.epoch()
         except NonFiniteLossError as error:
             self.failure = error
@@ -267,19 +292,19 @@ class Run(Generic[ModuleT]):
     # ------------------------------------------------------------- its state
 
     def state(self) -> dict[str, Any]:
-        """Everything that the rest of a fit depends on, at the end of an epoch; a copy.
+        """Everything that the rest of a fit depends on, after a step or between epochs.
 
-        The plan, the data and the functions are not part of it.
+        Nothing in it changes when the run goes on. The plan, the data and the functions are not
+        part of it.
         """
-        counters = "epochs_done", "_n_healed", "_stale"
-        names = *counters, "_mark", "_ceiling", "_first", "_last", "_best_score"
-        values = {name.strip("_"): getattr(self, name) for name in names}
-        proven = None if self._proven is self._good else self._proven
-        states = {"good": self._good, "proven": proven, "best": self._best}
-        states |= {"average": self._average}
-        history = self.history.loss_curve, self.history.validation_scores
-        generator = self.generator.get_state()
-        return copied({**values, **states, "history": list(history), "generator": generator})
+        state = {name.strip("_"): getattr(self, name) for name in _STATE}
+        is_between = self._n_taken == 0
+        return state | {
+            "now": None if is_between else self._copy(),
+            "generator": self.generator.get_state() if is_between else self._drawn_from,
+            "history": [list(self.history.loss_curve), list(self.history.validation_scores)],
+            "failure": None if self.failure is None else str(self.failure),
+        }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from the `state` of a run of the same plan, data, model and functions.
@@ -289,21 +314,16 @@ class Run(Generic[ModuleT]):
         ValueError
             If this run has already begun.
         """
-        if self.epochs_done or self._n_healed:
+        if self.epochs_done or self._n_taken or self._n_healed:
             raise ValueError("a run that has begun cannot go on from another state")
-        state = copied(state)
-        for _ in range(state["n_healed"]):
+        for name in _STATE:
+            setattr(self, name, state[name.strip("_")])
+        for _ in range(self._n_healed):
             self.optimizer.shorten(_HEALED_STEP)
-        self.epochs_done, self._n_healed = state["epochs_done"], state["n_healed"]
-        self._stale, self._ceiling, self._first = state["stale"], state["ceiling"], state["first"]
-        self._mark = state["mark"]
-        self._last, self._best_score, self._best = state["last"], state["best_score"], state["best"]
-        self.history = History(*state["history"])
+        self.history = History(*map(list, state["history"]))
+        self.failure = None if state["failure"] is None else NonFiniteLossError(state["failure"])
         self.generator.set_state(state["generator"])
-        self._good, self._average = state["good"], state["average"]
-        self._completed = self._end()
-        self._proven = self._good if state["proven"] is None else state["proven"]
-        self._restore(self._good)
+        self._restore(self._good if state["now"] is None else state["now"])
 
     def _copy(self) -> dict[str, Any]:
         """Copy of everything that a rollback restores."""
@@ -316,81 +336,3 @@ class Run(Generic[ModuleT]):
         state = copied(state)
         self.module.load_state_dict(state["module"])
         self.optimizer.load_state_dict(state["optimizer"])
-
-
-def train(
-    candidates: Sequence[Candidate[ModuleT]],
-    data: Data,
-    plan: Plan,
-    generator: torch.Generator,
-    *,
-    validate: Callable[[ModuleT], float] | None,
-    on_epoch: Callable[[ModuleT, History], bool],
-) -> tuple[ModuleT, History]:
-    """Train the candidate with the lowest loss after `plan.n_trial_epochs` to the end.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-        One for each restart.
-    data : Data
-    plan : Plan
-    generator : torch.Generator
-        Seeds the order of rows of every candidate.
-    validate : callable (Module) -> float, optional
-        Mean log density of held-out rows; higher is better.
-    on_epoch : callable (Module, History) -> bool
-        Called once a candidate is chosen and after each further epoch; True stops the fit.
-
-    Returns
-    -------
-    module : Module
-        The chosen candidate with the parameters of its last epoch, or of its best validation
-        score if `plan.n_iter_no_change` is set.
-    history : History
-        History of the epochs that the module has completed.
-
-    Raises
-    ------
-    NonFiniteLossError
-        If every candidate diverges.
-    """
-    keep_freed_blocks()
-    runs = [
-        Run(c, data, plan, torch.Generator().manual_seed(_draw_seed(generator)), validate)
-        for c in candidates
-    ]
-    chosen = runs[0] if len(runs) == 1 else None
-    try:
-        if chosen is None:
-            chosen = _choose(runs, min(plan.n_trial_epochs, plan.max_iter))
-            if _stops(chosen, on_epoch):
-                return chosen.finish()
-        while not chosen.is_done:
-            chosen.epoch()
-            if _stops(chosen, on_epoch):
-                break
-    except KeyboardInterrupt:
-        chosen = chosen or min(runs, key=Run.last_loss)
-        chosen.interrupt()
-    return chosen.finish()
-
-
-def _stops(run: Run[ModuleT], on_epoch: Callable[[ModuleT, History], bool]) -> bool:
-    """Whether to stop after an epoch."""
-    with run.outcome() as module:
-        return on_epoch(module, run.history)
-
-
-def _choose(runs: Sequence[Run[ModuleT]], n_epochs: int) -> Run[ModuleT]:
-    """The papers' restarts: short trials, judged by training loss."""
-    for run in runs:
-        run.trial(n_epochs)
-    best = min(runs, key=Run.last_loss)
-    if best.failure is not None:
-        raise best.failure
-    return best
-
-
-def _draw_seed(generator: torch.Generator) -> int:
-    return int(torch.randint(2**62, (), generator=generator))

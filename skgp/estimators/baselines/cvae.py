@@ -119,6 +119,7 @@ class CVAERegressor(Regressor):
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         warm_start: bool = False,
+        checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",
