@@ -20,6 +20,7 @@ LEVELS = (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
         "skgp.fitting.cache",
+        "skgp.fitting.recording",
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),

@@ -167,6 +167,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "objective": ["bound", "", None, 1],
     "hidden_mean": ["constant", "", None, 0],
     "topology": ["skip", "", None, 1],
+    "checkpoint": [1, 2.5, object()],
     "memory": [1, 2.5, object()],
     "n_latents": [0, -1, 1.5, "1"],
     "n_hidden": [0, -1, 1.5, "2"],
