@@ -1,0 +1,147 @@
+"""Kills fits at random moments, goes on with them, and compares with fits that nobody has killed.
+
+    python -m benchmarks.interrupted 100
+
+Each line is a kind of fit: how many were killed (SIGKILL), how many of these had written a
+checkpoint by then, and how many ended with the same bits: parameters, loss curve, scores of
+held-out rows, predictions. The exit status is 0 if all did.
+"""
+
+import argparse
+import hashlib
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from skgp import Checkpoint, DSPPRegressor, IWDGPRegressor, NeuralMOGPEmbedding, SVGPRegressor
+from skgp.estimators.baselines import SGHMCDGPRegressor
+
+FORK = multiprocessing.get_context("fork")  # a new interpreter would import torch each time
+EVERY = 0.05  # seconds between two writings
+
+
+class Kind(NamedTuple):
+    """Fits of one kind: an estimator for a folder, and its rows."""
+
+    make: Callable[..., Any]
+    n_rows: int
+
+
+BATCHES = {"batch_size": 150, "random_state": 0}
+KINDS = {
+    "SVGP, three restarts": Kind(
+        lambda **p: SVGPRegressor(n_inducing=30, max_iter=40, n_restarts=3, **BATCHES, **p), 1500
+    ),
+    "DSPP, averages and a falling rate": Kind(
+        lambda **p: DSPPRegressor(n_inducing=30, max_iter=15, **BATCHES, **p), 1500
+    ),
+    "DSPP, cross-validation": Kind(
+        lambda **p: DSPPRegressor(n_inducing=20, max_iter=40, random_state=0, **p), 150
+    ),
+    "IWDGP": Kind(lambda **p: IWDGPRegressor(n_inducing=20, max_iter=12, **BATCHES, **p), 1500),
+    "SGHMC-DGP": Kind(
+        lambda **p: SGHMCDGPRegressor(n_inducing=20, max_iter=20, n_burn_in=50, **BATCHES, **p),
+        1500,
+    ),
+    "embedding": Kind(
+        lambda **p: NeuralMOGPEmbedding(n_inducing=20, max_iter=15, **BATCHES, **p), 1500
+    ),
+}
+
+
+def rows(n: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (n, 3))
+    return X, np.sin(4.0 * X[:, 0]) + 0.2 * rng.standard_normal(n)
+
+
+def digest(model: Any, X: Any) -> str:
+    """Of all bits that a fit leaves."""
+    found = hashlib.sha256()
+    for name in ("loss_curve_", "validation_scores_", "n_iter_", "n_samples_seen_"):
+        found.update(repr(getattr(model, name)).encode())
+    for name, value in model.model_.state_dict().items():
+        found.update(name.encode())
+        found.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    new = model.transform(X[:20]) if hasattr(model, "transform") else X[:20]
+    dist = model.predict_dist(new)
+    found.update(np.ascontiguousarray(dist.mean()).data)
+    found.update(np.ascontiguousarray(dist.std()).data)
+    return found.hexdigest()
+
+
+def fit(kind: Kind, checkpoint: Checkpoint | None, to: Connection) -> None:
+    """In a process of its own."""
+    torch.set_num_threads(1)
+    X, y = rows(kind.n_rows)
+    model = kind.make(checkpoint=checkpoint)
+    if hasattr(model, "transform"):
+        X = np.column_stack([X, y])
+    model.fit(X, y)
+    to.send(digest(model, X))
+
+
+def begun(kind: Kind, checkpoint: Checkpoint | None) -> tuple[Any, Connection]:
+    """A process that fits, and where its digest arrives."""
+    here, there = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=fit, args=(kind, checkpoint, there))
+    process.start()
+    there.close()
+    return process, here
+
+
+def ended(process: Any, here: Connection) -> str | None:
+    """Its digest; None if it was killed."""
+    try:
+        found: str | None = here.recv()
+    except EOFError:
+        found = None
+    process.join()
+    return found
+
+
+def compare(n_kills: int, seed: int = 0) -> bool:
+    """Kill so many fits, of one kind after another; print and return whether all are the same."""
+    rng = np.random.default_rng(seed)
+    counts = {name: [0, 0, 0] for name in KINDS}
+    expected: dict[str, tuple[str | None, float]] = {}
+    print(f"{'fit':36}{'killed':>8}{'with a checkpoint':>20}{'same bits':>12}", flush=True)
+    for name, kind in KINDS.items():
+        start = time.monotonic()
+        whole = ended(*begun(kind, None))
+        expected[name] = whole, time.monotonic() - start
+    n_done = 0
+    while n_done < n_kills:
+        name = list(KINDS)[n_done % len(KINDS)]
+        kind, count = KINDS[name], counts[name]
+        whole, seconds = expected[name]
+        with tempfile.TemporaryDirectory() as folder:
+            checkpoint = Checkpoint(folder, every=EVERY)
+            process, here = begun(kind, checkpoint)
+            process.join(rng.uniform(0.0, seconds))
+            process.kill()
+            if ended(process, here) is not None:
+                continue  # it was faster
+            n_done += 1
+            count[0] += 1
+            count[1] += any(Path(folder).glob("*.ckpt.?"))
+            count[2] += ended(*begun(kind, checkpoint)) == whole
+    for name, count in counts.items():
+        print(f"{name:36}{count[0]:8}{count[1]:20}{count[2]:12}")
+    total = [sum(column) for column in zip(*counts.values(), strict=True)]
+    print(f"{'all':36}{total[0]:8}{total[1]:20}{total[2]:12}")
+    return total[0] == total[2]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("n_kills", type=int, nargs="?", default=100)
+    sys.exit(not compare(parser.parse_args().n_kills))
