@@ -240,7 +240,12 @@ class Run(Generic[ModuleT]):
 
     @property
     def is_done(self) -> bool:
-        """Whether to stop: converged, or no better validation score for long enough."""
+        """Whether to stop: converged, or no better validation score for long enough.
+
+        An epoch that has begun is trained to its end first.
+        """
+        if self._n_taken:
+            return False
         patience = self.plan.n_iter_no_change
         stale = patience is not None and self._stale >= patience
         return stale or self.optimizer.is_converged or self.epochs_done >= self.plan.max_iter
