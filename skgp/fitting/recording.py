@@ -76,7 +76,7 @@ class Recording(Progress):
         self._pass_on()
 
     def saved(self, phase: str) -> Any:
-        return self._saved.get(phase)
+        return self._saved.pop(phase, None)  # once: it may be large
 
     def follow(self, phase: str, state: Callable[[], Any]) -> None:
         self._states[phase] = state
