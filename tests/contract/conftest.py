@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from contract_cases import REGRESSORS, Case, Data, make_data
 
+from skgp.core.training.run import Run
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" not in metafunc.fixturenames:
@@ -48,3 +50,17 @@ def data() -> Data:
 def held_out() -> Data:
     """Rows for validation."""
     return make_data(n=60, n_new=60, seed=3)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Counts evaluations of losses."""
+    counts = {"done": 0}
+    gradients = Run.gradients
+
+    def counted(self: Any, *args: Any) -> Any:
+        counts["done"] += 1
+        return gradients(self, *args)
+
+    monkeypatch.setattr(Run, "gradients", counted)
+    return counts

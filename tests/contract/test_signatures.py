@@ -19,7 +19,7 @@ PUBLIC = [
     value
     for module in (skgp, baselines)
     for name in module.__all__
-    if inspect.isclass(value := getattr(module, name))
+    if inspect.isclass(value := getattr(module, name)) and hasattr(value, "get_params")
 ]
 FAKE = '''\
 """A family."""
