@@ -19,7 +19,7 @@ _STEP: Final = 2**25  # bytes that are read at once
 
 
 class MapWriter:
-    """A file in the format npy that is written from its first row to its last.
+    """A file in the format npy that is written from its first row to its last, as a context manager.
 
     Parameters
     ----------
@@ -30,7 +30,6 @@ class MapWriter:
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: npt.DTypeLike) -> None:
-        self._path = path
         self._shape = shape
         self._dtype = np.dtype(dtype)
         self._n_written = 0
@@ -45,19 +44,14 @@ class MapWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self._file.close()
+        if error is None and self._n_written != self._shape[0]:
+            raise ValueError(f"{self._n_written} rows came where {self._shape[0]} were announced")
 
     def append(self, values: Array) -> None:
         """Write the next rows (b, ...)."""
         # Not into a memory map, whose written pages would count as memory of the process.
         self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
         self._n_written += len(values)
-
-    def finished(self) -> Array:
-        """The whole array, a read-only memory map."""
-        self._file.close()
-        if self._n_written != self._shape[0]:
-            raise ValueError(f"{self._n_written} rows came where {self._shape[0]} were announced")
-        return np.load(self._path, mmap_mode="r")
 
 
 def is_mapped(X: Any) -> bool:
@@ -114,17 +108,17 @@ def taken(X: Array, index: Array) -> Array:
 def _written(X: Any, index: Array | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The rows of an index, or all, in a temporary file."""
     folder = Path(tempfile.mkdtemp(prefix="skgp-"))
+    path = folder / "X.npy"
     try:
-        with MapWriter(folder / "X.npy", shape, dtype) as file:
+        with MapWriter(path, shape, dtype) as file:
             step = max(1, _STEP // (dtype.itemsize * math.prod(shape[1:])))
             for start in range(0, shape[0], step):
                 rows = slice(start, start + step)
                 file.append(np.asarray(X[rows if index is None else index[rows]]))
-            mapped = file.finished()
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return removed_with(mapped, folder)
+    return removed_with(np.load(path, mmap_mode="r"), folder)
 
 
 def removed_with(mapped: Array, folder: Path) -> Array:
