@@ -127,7 +127,15 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for case in arguments.cases:
             for step in ("make", "measure"):
-                command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", str(folder), case]
+                command = [
+                    sys.executable,
+                    "-W",
+                    "ignore",
+                    "-m",
+                    "benchmarks.scale",
+                    str(folder),
+                    case,
+                ]
                 subprocess.run([*command, "--one", step], check=True, env={**os.environ})
 
 

@@ -30,15 +30,17 @@ def open_dataset(source: Any) -> Any:
         import pyarrow.dataset as ds
     except ImportError as error:
         raise ImportError("Arrow data need pyarrow: pip install 'skgp[streams]'") from error
-    dataset = source if isinstance(source, ds.Dataset) else ds.dataset(source)
-    schema = dataset.schema
+    if isinstance(source, ds.Dataset):  # with a schema that the user has chosen
+        return source
+    dataset = ds.dataset(source)
+    schema = dataset.schema  # of the first file
     for path, own in _files(dataset).items():
         try:
             schema = pa.unify_schemas([schema, own], promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             message = f"{path} disagrees with other files on the type of a column: {error}"
             raise ValueError(message) from error
-    return dataset if schema == dataset.schema else dataset.replace_schema(schema)
+    return ds.dataset(source, schema=schema)
 
 
 def check_columns(dataset: Any, columns: Sequence[str], name: str) -> None:
