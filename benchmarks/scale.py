@@ -4,9 +4,9 @@
 
 A case is MODEL:SOURCE:ROWS, where MODEL is SVGP (300 inducing inputs) or DSPP (100), and SOURCE is
 memory, memmap or parquet. DIR takes files of n x 8 inputs in float32, 360 MB for 10^7 rows in each
-format; those that it has are used again. Each case runs in a process of its own. Seconds are processor
-time of the fit, setup included; those of reading Parquet stand apart. Memory is the largest resident
-set (VmHWM), which includes imports and the pages of files that are in memory.
+format; those that it has are used again. Each case runs in a process of its own. Seconds are
+processor time of the fit, setup included; those of reading Parquet stand apart. Memory is the
+largest resident set (VmHWM), which includes imports and the pages of files that are in memory.
 """
 
 import argparse
@@ -120,7 +120,8 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.folder
     if arguments.one == "make":
-        made(folder, *(f(x) for f, x in zip((str, int), arguments.cases[0].split(":")[1:])))
+        _, source, n = arguments.cases[0].split(":")
+        made(folder, source, int(n))
     elif arguments.one == "measure":
         print(json.dumps(measure(folder, arguments.cases[0])))
     else:

@@ -19,7 +19,7 @@ _STEP: Final = 2**25  # bytes that are read at once
 
 
 class MapWriter:
-    """A file in the format npy that is written from its first row to its last, as a context manager.
+    """A context manager that writes a file in the format npy, from its first row to its last.
 
     Parameters
     ----------
@@ -82,19 +82,18 @@ def kept_on_disk(X: Any) -> Any:
     """A large array on disk, of a library or a dtype that would be copied into memory, as a map.
 
     Arrays of zarr, h5py and the like, which have a shape, a dtype and slices, are copied piece by
-    piece into a temporary file, which goes when the map does; so are memory maps of numbers that are
-    not float32 or float64. Anything else, and what is small, is returned as it is.
+    piece into a temporary file, which goes when the map does; so are memory maps of numbers other
+    than float32 and float64. Anything else, and what is small, is returned as it is.
     """
     shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
-    is_numeric = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
-    if not is_numeric or len(shape) != 2 or math.prod(shape) * dtype.itemsize <= LARGE:
+    if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" or len(shape) != 2:
         return X
-    floats = np.float32, np.float64
-    if hasattr(X, "tocsr"):  # a sparse matrix, which is refused elsewhere
+    if math.prod(shape) * dtype.itemsize <= LARGE or hasattr(X, "tocsr"):  # sparse ones are refused
         return X
-    if isinstance(X, np.ndarray) and (dtype in floats or not is_mapped(X)):
+    is_float = dtype in (np.float32, np.float64)
+    if isinstance(X, np.ndarray) and (is_float or not is_mapped(X)):
         return X
-    return _written(X, None, tuple(shape), np.dtype(dtype if dtype in floats else np.float64))
+    return _written(X, None, tuple(shape), dtype if is_float else np.dtype(np.float64))
 
 
 def taken(X: Array, index: Array) -> Array:

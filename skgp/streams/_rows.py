@@ -55,9 +55,9 @@ def read_rows(
 ) -> Rows:
     """Rows of Parquet files or another Arrow data set, copied once into memory maps.
 
-    Only a chunk of them is in memory at a time. `fit` then reads the maps batch by batch, as often and
-    in whatever order it needs. On disk a row takes 4 bytes for each input, and 8 for each target and
-    weight.
+    Only a chunk of them is in memory at a time. `fit` then reads the maps batch by batch, as often
+    and in whatever order it needs. On disk a row takes 4 bytes for each input, and 8 for each
+    target and weight.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ def read_rows(
         A Parquet file, a folder of them, or any data set: other formats, partitions by folders and
         filters are arguments of `pyarrow.dataset.dataset` and of its method `filter`.
     target : str or list of str
-        Column of the target, or columns of several; numbers, or strings for a classifier. Only entries
-        of several targets may be missing.
+        Column of the target, or columns of several; numbers, or strings for a classifier. Only
+        entries of several targets may be missing.
     columns : list of str, optional
         Those of the inputs. None stands for those that the preprocessor was fitted on; without one,
         for all others.
@@ -89,8 +89,8 @@ def read_rows(
     ImportError
         If pyarrow is missing, or pandas, which the preprocessor needs.
     ValueError
-        If a column is unknown, not numeric, or misses numbers; if files disagree on one; if there are
-        no rows; or if `folder` is not empty.
+        If a column is unknown, not numeric, or misses numbers; if files disagree on one; if there
+        are no rows; or if `folder` is not empty.
     sklearn.exceptions.NotFittedError
         If the preprocessor is not fitted.
     """

@@ -16,7 +16,7 @@ _REMEDY: Final = (
 
 
 def open_dataset(source: Any) -> Any:
-    """The Arrow data set of a Parquet file, a folder or a list of files, or the one that was passed.
+    """The Arrow data set of a file, a folder or a list of files, or the one that was passed.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_columns(dataset: Any, columns: Sequence[str], name: str) -> None:
 
 
 def check_preprocessor(preprocessor: Any, columns: Sequence[str] | None) -> Sequence[str] | None:
-    """The columns, by default those that the preprocessor has seen; refuse one that is not fitted."""
+    """The columns, by default those that the preprocessor, which must be fitted, has seen."""
     if preprocessor is None:
         return columns
     check_is_fitted(preprocessor)
@@ -119,24 +119,24 @@ def inputs(batch: Any, columns: Sequence[str], preprocessor: Any) -> Array:
 def targets(batch: Any, columns: Sequence[str]) -> Array:
     """Targets (b, P) of a batch, float64; NaN where one of several is missing."""
     y = np.column_stack([numbers(batch, column) for column in columns])
-    missing = np.isnan(y).sum(axis=0)
-    if len(columns) == 1 and missing.any():
-        raise ValueError(
-            f"target {columns[0]!r} is missing in {missing[0]} of {len(y)} rows of a chunk: drop "
-            "these rows with pyarrow.dataset.Dataset.filter"
-        )
+    if len(columns) == 1:
+        _refuse_missing(columns[0], int(np.isnan(y).sum()), len(y))
     return y
 
 
 def labels(batch: Any, column: str) -> list[str]:
     """A column of strings."""
     values = _plain(batch.column(column))
-    if values.null_count:
-        raise ValueError(
-            f"target {column!r} is missing in {values.null_count} of {len(values)} rows of a chunk: "
-            "drop these rows with pyarrow.dataset.Dataset.filter"
-        )
+    _refuse_missing(column, values.null_count, len(values))
     return list(values.to_pylist())
+
+
+def _refuse_missing(column: str, n_missing: int, n: int) -> None:
+    if n_missing:
+        raise ValueError(
+            f"target {column!r} is missing in {n_missing} of {n} rows of a chunk: drop these rows "
+            "with pyarrow.dataset.Dataset.filter"
+        )
 
 
 def has_labels(dataset: Any, column: str) -> bool:

@@ -52,7 +52,7 @@ def test_validation_scores_of_weighted_rows_with_missing_outputs() -> None:
 
 
 def columns() -> tuple[np.ndarray, np.ndarray]:
-    """Plain numbers, a large mean, a constant, a late start, tiny, huge, steps that rise; weights."""
+    """Plain, of a large mean, constant, seen late, tiny, huge, and rising in steps; weights."""
     rng = np.random.default_rng(0)
     n = 1050
     X = rng.normal(size=(n, 7)) * [1.0, 1e-3, 0.0, 1.0, 1e-200, 1e200, 0.0]

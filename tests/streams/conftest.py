@@ -1,29 +1,11 @@
 """A small table as Parquet files and as arrays."""
 
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-
-NAMES = ["a", "b", "c"]
-
-
-class Stored(NamedTuple):
-    """Rows as arrays, as a data frame, and as a folder of two Parquet files with small row groups."""
-
-    X: np.ndarray
-    y: np.ndarray
-    frame: pd.DataFrame
-    folder: Path
-
-
-def write(frame: pd.DataFrame, path: Path, **kwargs: Any) -> Path:
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, **kwargs)
-    return path
+from stored_rows import NAMES, Stored, write
 
 
 @pytest.fixture(scope="module")

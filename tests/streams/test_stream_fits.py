@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import NAMES, Stored
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from stored_rows import NAMES, Sliced, Stored
 
 import skgp
 from skgp import DSPPRegressor, SVGPClassifier, SVGPRegressor
@@ -27,21 +27,6 @@ MODELS = {
     "dspp": DSPPRegressor(early_stopping=False, **SMALL),
 }
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-class Sliced:
-    """What zarr and h5py have: a shape, a dtype and slices."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._values = values
-        self.shape, self.dtype, self.ndim = values.shape, values.dtype, values.ndim
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        assert rows.stop - rows.start <= 100
-        return self._values[rows]
-
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        raise AssertionError("read as a whole")
 
 
 def inputs_on_disk(kind: str, stored: Stored, folder: Path) -> Any:
