@@ -25,8 +25,8 @@ _LEAST_SPACINGS = 1024.0
 _LEAST_UNIT = 1e-150
 _LARGEST_UNSCALED = 1e10  # a standard deviation of 0.01 beside it is still some spacings
 _CHUNK = 1_000_000  # rows whose moments are computed at once
-# Files beyond this size may be larger than the memory. Then a row at random takes longer to read than
-# its share of a step, so rows are shuffled within groups of blocks, each of which is read at once.
+# Files beyond this size may be larger than the memory. Then a row at random takes longer to read
+# than its share of a step, so rows are shuffled within groups of blocks that are read at once.
 _LARGE_FILE = 2**32  # bytes
 _BLOCK = 4096  # rows that follow each other in the file
 _GROUP = 256  # blocks at random that are shuffled together
