@@ -4,7 +4,7 @@
 # package; two entries of one row never import each other.
 LEVELS = (
     ("skgp.exceptions", "skgp._version"),
-    ("skgp.core.data", "skgp.core.subsample", "skgp.distributions"),
+    ("skgp.core.data", "skgp.core.maps", "skgp.core.subsample", "skgp.distributions"),
     ("skgp.core.folds", "skgp.core.numerics"),
     ("skgp.core.kernels",),
     ("skgp.core.layers",),
@@ -66,6 +66,7 @@ SIDE = {
     "skgp.compose": ("skgp.exceptions", "skgp.distributions"),
     "skgp.datasets": ("skgp.exceptions", "skgp.distributions"),
     "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
+    "skgp.streams": ("skgp.compose", "skgp.core.maps"),
     "skgp.plotting": ("skgp.exceptions", "skgp.distributions", "skgp.compose", "skgp.scoring"),
 }
 # `__init__` files that collect names: they import from their own package, and nothing imports them.
@@ -78,6 +79,7 @@ PUBLIC_FAMILIES = ("skgp.estimators.baselines",)
 # package: the only modules that may import it
 OWNERS = {
     "gpytorch": ("skgp.core.kernels", "skgp.files._reading", "skgp.files._trusted"),
+    "pyarrow": ("skgp.streams._source",),
     "safetensors": ("skgp.files._container",),
     "linear_operator": ("skgp.core.numerics.conjugate_gradients",),
 }
@@ -85,7 +87,7 @@ OWNERS = {
 FORBIDDEN = {"skgp.core": {"sklearn": ("skgp.core.kernels.inducing",)}}
 # part of skgp: packages it imports inside functions only
 LAZY = {
-    "skgp": ("matplotlib", "safetensors"),
+    "skgp": ("matplotlib", "pandas", "pyarrow", "safetensors"),
     "skgp.distributions": ("torch",),
     "skgp.scoring": ("torch",),
 }

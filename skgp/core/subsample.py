@@ -32,7 +32,8 @@ def row_keys(*tables: npt.NDArray[np.floating]) -> Keys:
 def _mixed(keys: Keys) -> Keys:
     """A permutation of the 64-bit numbers without a pattern (the last steps of SplitMix64)."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+        keys = keys ^ (keys >> np.uint64(shift))
+        keys *= np.uint64(factor)
     return keys ^ (keys >> np.uint64(31))
 
 
@@ -69,12 +70,12 @@ def subsample(
         Numbers of the rows, in ascending order.
     weight : array of shape (m,)
     """
-    positive = np.flatnonzero(weight > 0.0)
-    if len(positive) <= size:
-        return positive, weight[positive]
+    order = np.flatnonzero(weight > 0.0)
+    if len(order) <= size:
+        return order, weight[order]
     rng = np.random.RandomState(seed)
     salt = np.uint64(rng.randint(2**63))
-    order = positive[np.argsort(_mixed(keys[positive] ^ salt), kind="stable")]
+    order = order[np.argsort(_mixed(keys[order] ^ salt), kind="stable")]
     weight, members = weight[order], groups[order]
     probability = _inclusion(weight, size)
 
@@ -83,8 +84,10 @@ def subsample(
     first = np.cumsum(members[:, is_rare], axis=0) <= least
     probability[(members[:, is_rare] & first).any(axis=1)] = 1.0
 
-    passed = np.floor(np.cumsum(probability) + rng.uniform())
-    drawn = np.diff(passed, prepend=0.0) > 0.0
+    passed = np.cumsum(probability)
+    passed += rng.uniform()  # in place, because tables may be as long as memory allows
+    np.floor(passed, out=passed)
+    drawn = np.r_[passed[:1] > 0.0, passed[1:] > passed[:-1]]
     drawn |= probability >= 1.0  # also where rounding of the sum would miss them
     index, weight = order[drawn], weight[drawn] / probability[drawn]
     ascending = np.argsort(index)
@@ -93,9 +96,10 @@ def subsample(
 
 def _inclusion(weight: Array, size: int) -> Array:
     """Probabilities min(1, w / t) of more than `size` positive weights w; their sum is `size`."""
-    descending = np.sort(weight)[::-1]
-    rest = np.cumsum(descending[::-1])[::-1]  # of each weight and all smaller ones
+    ascending = np.sort(weight)
+    largest = ascending[: -size - 1 : -1].copy()
+    rest = np.cumsum(ascending, out=ascending)[: -size - 1 : -1]  # with all smaller ones
     # With the k largest weights certain, t is the rest divided by size - k.
-    threshold = rest[:size] / (size - np.arange(size))
-    certain = int(np.argmax(descending[:size] <= threshold))
+    threshold = rest / (size - np.arange(size))
+    certain = int(np.argmax(largest <= threshold))
     return np.minimum(1.0, weight / threshold[certain])

@@ -1,11 +1,15 @@
 """Rows in units of the model: what a density in them is worth in the user's."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from sklearn.preprocessing import StandardScaler
 
 from skgp import SVGPRegressor
-from skgp.fitting.table import Scale, Table
+from skgp.fitting import table as table_module
+from skgp.fitting.table import Scale, Table, shuffled_blocks
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -45,3 +49,50 @@ def test_validation_scores_of_weighted_rows_with_missing_outputs() -> None:
         log_density = -0.5 * (quadratic + np.linalg.slogdet(2.0 * np.pi * C)[1])
         expected += weight[i] * log_density / weight.sum()
     assert model.validation_scores_[-1] == pytest.approx(expected, rel=1e-8)
+
+
+def columns() -> tuple[np.ndarray, np.ndarray]:
+    """Plain, of a large mean, constant, seen late, tiny, huge, and rising in steps; weights."""
+    rng = np.random.default_rng(0)
+    n = 1050
+    X = rng.normal(size=(n, 7)) * [1.0, 1e-3, 0.0, 1.0, 1e-200, 1e200, 0.0]
+    X[:, 1:3] += [1e4, 0.1]
+    X[:430, 3] = np.nan
+    X[::7, 0] = np.nan
+    X[:, 6] = np.arange(n) // 100
+    return X, rng.uniform(0.1, 5.0, n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_scales_from_parts_are_those_of_the_whole(weighted: bool, monkeypatch: Any) -> None:
+    """A part may have observed nothing of a column, or only one of its values."""
+    X, weight = columns()
+    whole = Scale(X, weight if weighted else None, True)
+    monkeypatch.setattr(table_module, "_CHUNK", 100)
+    parts = Scale(X, weight if weighted else None, True)
+    assert (parts.unit != whole.unit).any()  # the last bits differ, so there were parts
+    np.testing.assert_allclose(parts.unit, whole.unit, rtol=1e-9)
+    np.testing.assert_allclose(parts.offset, whole.offset, rtol=1e-12, atol=1e-12)
+
+
+def test_scales_from_parts_are_those_of_a_standard_scaler(monkeypatch: Any) -> None:
+    X = np.random.default_rng(0).normal(3.0, 2.0, size=(1050, 4)).astype(np.float32)
+    monkeypatch.setattr(table_module, "_CHUNK", 100)
+    parts, scaler = Scale(X, None, True), StandardScaler().fit(X.astype(np.float64))
+    np.testing.assert_allclose(parts.unit, scaler.scale_, rtol=1e-9)
+    np.testing.assert_allclose(parts.offset, scaler.mean_, rtol=1e-9)
+
+
+def test_rows_of_a_large_file_come_from_groups_of_blocks(monkeypatch: Any) -> None:
+    monkeypatch.setattr(table_module, "_BLOCK", 8)
+    monkeypatch.setattr(table_module, "_GROUP", 4)
+    generator = torch.Generator().manual_seed(0)
+    n = 1001
+    order = shuffled_blocks(n, generator)
+    assert sorted(order.tolist()) == list(range(n))
+    groups = order.split(32)  # the short block is in one of them
+    assert all(len(set((group // 8).tolist())) <= 8 for group in groups)
+    assert any((group.diff().abs() > 100).any() for group in groups)
+    inside = torch.cat([group[:8] // 8 for group in groups[:5]])
+    assert len(set(inside.tolist())) > 5  # blocks are mixed within a group
+    assert not torch.equal(order, shuffled_blocks(n, generator))

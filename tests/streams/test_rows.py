@@ -1,0 +1,230 @@
+"""Rows of Arrow data as memory maps: the numbers of the table, or an error that says what to do."""
+
+import gc
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from stored_rows import NAMES, Stored, write
+
+from skgp.core.maps import is_mapped
+from skgp.streams import _rows, open_rows, read_rows
+
+
+@pytest.fixture(autouse=True)
+def _chunks(monkeypatch: Any) -> None:
+    monkeypatch.setattr(_rows, "_CHUNK", 100)
+
+
+def sources(stored: Stored) -> dict[str, Any]:
+    files = [str(stored.folder / f"{i}.parquet") for i in range(2)]
+    table = ds.dataset(str(stored.folder)).to_table()
+    return {
+        "folder": stored.folder,
+        "text": str(stored.folder),
+        "files": files,
+        "data set": ds.dataset(files),
+        "in memory": ds.dataset(table),
+    }
+
+
+@pytest.mark.parametrize("kind", ["folder", "text", "files", "data set", "in memory"])
+def test_rows_are_those_of_the_table(kind: str, stored: Stored) -> None:
+    rows = read_rows(
+        sources(stored)[kind], target="y", columns=[*NAMES, "count", "flag"], sample_weight="weight"
+    )
+    assert all(is_mapped(a) for a in (rows.X, rows.y, rows.sample_weight))
+    assert rows.X.dtype == np.float32
+    np.testing.assert_array_equal(rows.X[:, :3], stored.X)
+    np.testing.assert_array_equal(rows.X[:, 3:], stored.frame[["count", "flag"]])
+    np.testing.assert_array_equal(rows.y, stored.y)
+    np.testing.assert_array_equal(rows.sample_weight, stored.frame["weight"])
+    assert rows.feature_names == [*NAMES, "count", "flag"]
+
+
+def test_all_other_columns_are_inputs(stored: Stored, tmp_path: Path) -> None:
+    frame = stored.frame[[*NAMES, "y", "weight"]]
+    rows = read_rows(write(frame, tmp_path / "few.parquet"), target="y", sample_weight="weight")
+    assert rows.feature_names == NAMES
+
+
+def test_entries_of_several_targets_may_be_missing(stored: Stored) -> None:
+    rows = read_rows(stored.folder, target=["z", "y"], columns=NAMES)
+    np.testing.assert_array_equal(rows.y, stored.frame[["z", "y"]])
+    assert read_rows(stored.folder, target=["y"], columns=NAMES).y.shape == (1200, 1)
+
+
+def test_a_filter_of_the_data_set_holds(stored: Stored) -> None:
+    kept = ds.dataset(stored.folder).filter(pc.field("z").is_valid() & ~pc.field("z").is_nan())
+    rows = read_rows(kept, target="z", columns=NAMES)
+    np.testing.assert_array_equal(rows.X, stored.X[stored.X[:, 2] > 0])
+
+
+def test_strings_are_targets_of_classifiers(stored: Stored, tmp_path: Path) -> None:
+    rows = read_rows(stored.folder, target="label", columns=NAMES, folder=tmp_path / "kept")
+    assert rows.y.tolist() == stored.frame["label"].tolist()
+    kinds = read_rows(stored.folder, target="kind", columns=NAMES)
+    assert kinds.y.tolist() == stored.frame["kind"].tolist()
+    assert open_rows(tmp_path / "kept").y.tolist() == rows.y.tolist()
+
+
+# ------------------------------------------------------------------ preprocessors
+
+
+def encoder(stored: Stored) -> Any:
+    numbers = make_pipeline(SimpleImputer(), StandardScaler())
+    encoders = [("n", numbers, ["a", "z"]), ("k", OneHotEncoder(), ["kind", "label"])]
+    return ColumnTransformer(encoders).fit(stored.frame[["a", "z", "kind", "label"]])
+
+
+def test_a_preprocessor_gives_chunks_what_it_gives_the_whole(stored: Stored) -> None:
+    preprocessor = encoder(stored)
+    rows = read_rows(stored.folder, target="y", preprocessor=preprocessor)
+    expected = preprocessor.transform(stored.frame).astype(np.float32)
+    np.testing.assert_array_equal(rows.X, expected)
+    assert rows.feature_names == preprocessor.get_feature_names_out().tolist()
+
+
+def test_a_sparse_preprocessor(stored: Stored) -> None:
+    preprocessor = OneHotEncoder(sparse_output=True).fit(stored.frame[["kind"]])
+    rows = read_rows(stored.folder, target="y", preprocessor=preprocessor, columns=["kind"])
+    np.testing.assert_array_equal(rows.X, preprocessor.transform(stored.frame[["kind"]]).toarray())
+
+
+def test_a_preprocessor_has_to_be_fitted(stored: Stored) -> None:
+    with pytest.raises(NotFittedError):
+        read_rows(stored.folder, target="y", columns=["kind"], preprocessor=OneHotEncoder())
+
+
+# ------------------------------------------------------------------ folders
+
+
+def test_temporary_files_go_with_the_map(stored: Stored, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    X = read_rows(stored.folder, target="y", columns=NAMES).X
+    assert len(list(tmp_path.iterdir())) == 1
+    del X
+    gc.collect()
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ValueError, match="not one of numbers"):
+        read_rows(stored.folder, target="y", columns=["kind"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_opened_again_and_not_overwritten(stored: Stored, tmp_path: Path) -> None:
+    folder = tmp_path / "kept" / "rows"
+    read_rows(stored.folder, target="y", columns=NAMES, sample_weight="weight", folder=folder)
+    rows = open_rows(str(folder))
+    np.testing.assert_array_equal(rows.X, stored.X)
+    np.testing.assert_array_equal(rows.y, stored.y)
+    np.testing.assert_array_equal(rows.sample_weight, stored.frame["weight"])
+    assert rows.feature_names == NAMES
+    with pytest.raises(ValueError, match=r"is not empty.*open_rows"):
+        read_rows(stored.folder, target="y", columns=NAMES, folder=folder)
+    (folder / "rows.json").unlink()
+    with pytest.raises(ValueError, match="not all of them"):
+        open_rows(folder)
+
+
+# ------------------------------------------------------------------ errors
+
+
+def changed(stored: Stored, column: str, values: Any, path: Path) -> Path:
+    return write(stored.frame.assign(**{column: values}), path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "nothing"}, r"target: no column \['nothing'\]"),
+        ({"columns": ["a", "nothing"]}, r"columns: no column \['nothing'\]"),
+        ({"sample_weight": "nothing"}, "sample_weight: no column"),
+        ({"columns": []}, "columns has to name a column"),
+        ({"target": []}, "target has to name a column"),
+        ({"columns": None}, r"column 'label' has the type (large_)?string.*preprocessor"),
+        ({"columns": ["a", "z"]}, r"column 'z' is missing.*in \d+ of 100 rows.*filter"),
+        ({"target": "z"}, r"target 'z' is missing in \d+ of 100 rows.*filter"),
+        ({"target": ["y", "label"]}, r"column 'label' has the type"),
+    ],
+)
+def test_wrong_columns(arguments: dict[str, Any], message: str, stored: Stored) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_rows(stored.folder, **{"target": "y", "columns": NAMES, **arguments})
+
+
+def test_wrong_numbers(stored: Stored, tmp_path: Path) -> None:
+    times = pd.date_range("2026-01-01", periods=1200)
+    with pytest.raises(ValueError, match=r"column 'a' has the type timestamp"):
+        read_rows(changed(stored, "a", times, tmp_path / "1"), target="y", columns=NAMES)
+    with pytest.raises(ValueError, match=r"column 'a'.*beyond float32, in 100 of 100"):
+        read_rows(changed(stored, "a", 1e300, tmp_path / "2"), target="y", columns=NAMES)
+    nulls = pd.Series(pd.array([1, None] * 600, dtype="Int64"))
+    with pytest.raises(ValueError, match=r"column 'a' is missing.*in 50 of 100"):
+        read_rows(changed(stored, "a", nulls, tmp_path / "3"), target="y", columns=NAMES)
+    labels = ["x", None] * 600
+    with pytest.raises(ValueError, match=r"target 'label' is missing in 50 of 100"):
+        read_rows(changed(stored, "label", labels, tmp_path / "4"), target="label", columns=NAMES)
+
+
+def test_no_rows(stored: Stored, tmp_path: Path) -> None:
+    path = write(stored.frame[:0], tmp_path / "empty.parquet")
+    with pytest.raises(ValueError, match="no rows"):
+        read_rows(path, target="y", columns=NAMES)
+
+
+def test_files_that_disagree(stored: Stored, tmp_path: Path) -> None:
+    for name, frame in {
+        "types": stored.frame.assign(a="text"),
+        "columns": stored.frame.drop(columns="b"),
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        write(stored.frame, folder / "0.parquet")
+        write(frame, folder / "1.parquet")
+        message = {"types": "1.parquet disagrees", "columns": "1.parquet lacks column 'b'"}[name]
+        with pytest.raises(ValueError, match=message):
+            read_rows(folder, target="y", columns=NAMES)
+
+
+def test_files_may_have_numbers_of_other_types(stored: Stored, tmp_path: Path) -> None:
+    write(stored.frame[:400].assign(a=1), tmp_path / "0.parquet")
+    write(stored.frame[400:], tmp_path / "1.parquet")
+    rows = read_rows(tmp_path, target="y", columns=NAMES)
+    np.testing.assert_array_equal(rows.X[400:], stored.X[400:])
+    assert (rows.X[:400, 0] == 1).all()
+
+
+def test_a_schema_that_files_do_not_follow(stored: Stored, tmp_path: Path) -> None:
+    write(stored.frame[:400].assign(a=1), tmp_path / "0.parquet")
+    write(stored.frame[400:], tmp_path / "1.parquet")
+    with pytest.raises(ValueError, match="as their schema says"):
+        read_rows(ds.dataset(tmp_path), target="y", columns=NAMES)
+
+
+def test_folders_may_name_a_column(stored: Stored, tmp_path: Path) -> None:
+    table = pa.Table.from_pandas(stored.frame[[*NAMES, "y", "count"]], preserve_index=False)
+    ds.write_dataset(table, tmp_path, format="parquet", partitioning=["count"])
+    source = ds.dataset(tmp_path, partitioning=["count"])
+    rows = read_rows(source, target="y", columns=["a", "count"])
+    order = np.argsort(stored.frame["count"], kind="stable")
+    np.testing.assert_array_equal(rows.X, stored.frame[["a", "count"]].to_numpy()[order])
+
+
+# ------------------------------------------------------------------ imports
+
+
+def test_without_pyarrow(stored: Stored, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"skgp\[streams\]"):
+        read_rows(stored.folder, target="y", columns=NAMES)
