@@ -23,7 +23,7 @@ from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
-from skgp.fitting.arguments import check_no_booleans, reading, unmasked
+from skgp.fitting.arguments import check_no_booleans, inputs_to_check, reading
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
@@ -370,7 +370,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
 
     def _inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
-        X = unmasked(X, "X")
+        X = inputs_to_check(X, "X")
         with reading("X"):
             return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 

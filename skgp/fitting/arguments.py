@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 from sklearn.utils._param_validation import Interval, InvalidParameterError
 
+from skgp.core.maps import kept_on_disk
+
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
 
 
@@ -52,6 +54,11 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
         f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
         "be missing here: fill them or drop their rows"
     )
+
+
+def inputs_to_check(X: Any, name: str) -> Any:
+    """Inputs without a mask; those that are large and on disk stay there."""
+    return kept_on_disk(unmasked(X, name))
 
 
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:

@@ -1,5 +1,6 @@
 """What a fit has to say against itself: one line for each fault, with its remedy."""
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -34,6 +35,7 @@ _AT_FLOOR_IN_ALL: Final = 4.0  # the same of a predictive variance
 _LEVEL: Final = 0.9  # of the central interval whose coverage is judged
 _TOLERATED: Final = 0.05  # share of targets by which it may be off
 _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
+_MANY_ROWS: Final = 1_000_000  # whose scales are compared at most
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
 
@@ -313,7 +315,8 @@ def _unscaled_inputs(table: Table) -> list[Warning]:
     if table.x_scale.enabled:
         return []
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers beyond the root of the largest
-        deviations = np.asarray(table.X, dtype=float).std(axis=0)
+        some = table.X[:: math.ceil(len(table) / _MANY_ROWS)]
+        deviations = np.asarray(some, dtype=float).std(axis=0)
     deviations = deviations[deviations != 0.0]
     if not len(deviations):
         return []

@@ -17,10 +17,12 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skgp.fitting.arguments import LEAST_WEIGHT, reading, unmasked
+from skgp.core.maps import taken
+from skgp.fitting.arguments import LEAST_WEIGHT, inputs_to_check, reading, unmasked
 
 Array = npt.NDArray[Any]
 
+_MANY = 1_000_000  # rows
 _LARGEST = 1e150  # of a target: squares are within the range of float64
 
 
@@ -46,7 +48,7 @@ class Rows(NamedTuple):
     def take(self, index: Array) -> "Rows":
         """The rows of an index or mask."""
         weight = None if self.weight is None else self.weight[index]
-        return Rows(self.X[index], self.y[index], weight)
+        return Rows(taken(self.X, index), self.y[index], weight)
 
     def merged(self) -> "Rows":
         """Distinct pairs of X and y in sorted order, with the sums of their weights."""
@@ -134,7 +136,7 @@ def check_labels(
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
     name = f"X{suffix}"
-    X = unmasked(X, name)
+    X = inputs_to_check(X, name)
     dtype = [np.float64, np.float32]
     with reading(name):
         checked: Array = check_array(X, dtype=dtype, input_name=name, estimator=estimator)
@@ -217,6 +219,9 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
     moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
     if 0 < len(moved) < len(held_out):
         train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
+    if len(rows.X) > _MANY:  # perhaps in a file, which is then read from its beginning to its end
+        train.sort()
+        held_out.sort()
     check_observed(rows.y[train], "y without the validation rows")
     return rows.take(train), rows.take(held_out)
 

@@ -1,5 +1,6 @@
 """A table of rows that become scaled tensors batch by batch."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +11,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from skgp.core.data import Batch, Targets
-from skgp.core.subsample import Keys, row_keys
+from skgp.core.maps import is_mapped, read_at_random
+from skgp.core.subsample import BoolArray, Keys, row_keys
 
 Array = npt.NDArray[Any]
 
@@ -22,6 +24,12 @@ _ORDINARY = 1e100  # where squares are far from the ends of the range of float64
 _LEAST_SPACINGS = 1024.0
 _LEAST_UNIT = 1e-150
 _LARGEST_UNSCALED = 1e10  # a standard deviation of 0.01 beside it is still some spacings
+_CHUNK = 1_000_000  # rows whose moments are computed at once
+# Files beyond this size may be larger than the memory, and a row at random then takes as long as many
+# steps. So their rows are shuffled within groups of blocks that are read as a whole.
+_LARGE_FILE = 2**32  # bytes
+_BLOCK = 4096  # rows that follow each other in the file
+_GROUP = 256  # blocks at random that are shuffled together
 
 
 class Scale:
@@ -48,22 +56,25 @@ class Scale:
         size = np.where(seen, np.fmax(np.abs(low), np.abs(high)), 0.0)
         ordinary = (size == 0.0) | ((size < _ORDINARY) & (size > 1.0 / _ORDINARY))
         exponent = np.where(ordinary, 0, np.frexp(size)[1])
-        if not ordinary.all():  # squares would leave the range of float64
-            values = np.ldexp(np.asarray(values, dtype=float), -exponent)
         if sample_weight is not None:  # the scaler takes them in the precision of the values
             sample_weight = sample_weight / sample_weight.max()
+
+        def read(rows: slice) -> Array:
+            part = values[rows] if seen.all() else values[rows, seen]
+            if ordinary.all():
+                return part
+            # Squares would leave the range of float64.
+            return np.asarray(np.ldexp(np.asarray(part, dtype=float), -exponent[seen]))
+
         # Rounding makes variances of constant columns negative, or lets their units overflow: the
         # warnings are pointless, because nothing uses these numbers.
         with np.errstate(invalid="ignore", over="ignore"):
-            scaler = StandardScaler().fit(
-                values if seen.all() else values[:, seen], sample_weight=sample_weight
-            )
             mean, unit, varies = np.zeros(n_columns), np.zeros(n_columns), high > low
-            mean[seen], unit[seen] = scaler.mean_, scaler.scale_
-            # Where the scaler replaced the standard deviation, the column is constant. Its unit is
-            # its own size, so that results stay in proportion whatever the user's units are. Its
-            # offset is the maximum, because the mean of equal numbers can be off by an ulp.
-            varies[seen] &= scaler.scale_ == np.sqrt(scaler.var_)
+            # A column that seems constant has its own size for a unit, so that results stay in
+            # proportion whatever the user's units are. Its offset is the maximum, because the mean
+            # of equal numbers can be off by an ulp.
+            mean[seen], unit[seen], seems_to_vary = _moments(len(values), read, sample_weight)
+            varies[seen] &= seems_to_vary
             offset, unit = np.ldexp(mean, exponent), np.ldexp(unit, exponent)
         self.offset = np.where(varies, offset, np.where(seen, high, 0.0))
         self.unit = np.where(varies, unit, np.where(size == 0.0, 1.0, size))
@@ -73,6 +84,51 @@ class Scale:
     def apply(self, values: Array) -> Array:
         """Values in units of the scale, float64."""
         return np.asarray((values - self.offset) / self.unit, dtype=np.float64)
+
+
+def _moments(
+    n: int, read: Callable[[slice], Array], sample_weight: Array | None
+) -> tuple[Array, Array, BoolArray]:
+    """Means, standard deviations and whether they are more than rounding, of columns of n rows.
+
+    `read` returns some of the rows, where NaN is missing; the columns have d numbers each. Up to a
+    million rows these are the numbers of a `StandardScaler`. Those of larger tables come from the
+    moments of parts, because the scaler needs memory for three more tables.
+    """
+    starts = range(0, n, _CHUNK)
+    parts = []
+    for rows in (slice(start, start + _CHUNK) for start in starts):
+        weight = None if sample_weight is None else sample_weight[rows]
+        parts.append(StandardScaler().fit(read(rows), sample_weight=weight))
+    if len(parts) == 1:
+        (scaler,) = parts
+        # Where it replaced the standard deviation, the column is constant.
+        return scaler.mean_, scaler.scale_, scaler.scale_ == np.sqrt(scaler.var_)
+    counts = np.array([np.broadcast_to(p.n_samples_seen_, p.mean_.shape) for p in parts])
+    means, variances = (np.nan_to_num([getattr(p, a) for p in parts]) for a in ("mean_", "var_"))
+    share = counts / counts.sum(axis=0)  # zero where a part has observed nothing
+    mean = (share * means).sum(axis=0)
+    # var = sum_k share_k (var_k + (mean_k - mean)^2)
+    unit = np.sqrt((share * (variances + np.square(means - mean))).sum(axis=0))
+    return mean, unit, np.ones(len(mean), dtype=bool)
+
+
+def shuffled_blocks(n: int, generator: torch.Generator) -> Tensor:
+    """Numbers (n,) of rows in a random order that reads a file in blocks.
+
+    Blocks of consecutive rows come in a random order, and the rows of each group of these blocks
+    are shuffled.
+    """
+    starts = _BLOCK * torch.randperm(-(-n // _BLOCK), generator=generator)
+    order = torch.empty(n, dtype=torch.long)
+    done = 0
+    for group in starts.split(_GROUP):
+        rows = (group[:, None] + torch.arange(_BLOCK)).flatten()
+        rows = rows[rows < n]  # the last block may be shorter
+        rows = rows[torch.randperm(len(rows), generator=generator)]
+        order[done : done + len(rows)] = rows
+        done += len(rows)
+    return order
 
 
 def check_scale(values: Array, scale: Scale, name: str, switch: str) -> None:
@@ -159,9 +215,20 @@ class Table:
         """Numbers that look random and depend only on the contents of a row."""
         return row_keys(self.X, self.Y)
 
+    def shuffled(self, generator: torch.Generator) -> Tensor:
+        """Numbers of the rows in a random order.
+
+        It is the same however the table is sorted, unless that is a file of more than 4 GiB.
+        """
+        n = len(self)
+        if is_mapped(self.X):
+            if self.X.nbytes > _LARGE_FILE:
+                return shuffled_blocks(n, generator)
+            read_at_random(self.X)
+        return self._order[torch.randperm(n, generator=generator)]
+
     @cached_property
-    def order(self) -> Tensor:
-        """Numbers of the rows, in an order that is the same however the table is sorted."""
+    def _order(self) -> Tensor:
         return torch.from_numpy(np.argsort(self.keys, kind="stable"))
 
     def batch(self, rows: Tensor) -> Batch:

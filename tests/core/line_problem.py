@@ -27,9 +27,8 @@ class Rows:
     def n_data(self) -> float:
         return self.weight * len(self.x)
 
-    @property
-    def order(self) -> Tensor:
-        return torch.arange(len(self.x))
+    def shuffled(self, generator: torch.Generator) -> Tensor:
+        return torch.randperm(len(self.x), generator=generator)
 
     def batch(self, rows: Tensor) -> Batch:
         self.served.append(rows.tolist())

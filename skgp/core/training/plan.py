@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
@@ -31,9 +32,8 @@ class Data(Protocol):
     def n_outputs(self) -> int:
         """Numbers that a row observes, and over which its loss is a sum."""
 
-    @property
-    def order(self) -> Tensor:
-        """Indices (n,) of the rows, in the order from which epochs are shuffled."""
+    def shuffled(self, generator: torch.Generator) -> Tensor:
+        """Indices (n,) of the rows in the order of an epoch."""
 
     def batch(self, rows: Tensor) -> Batch:
         """The rows with these indices (B,)."""

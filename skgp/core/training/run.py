@@ -169,8 +169,7 @@ class Run(Generic[ModuleT]):
         if self.n_batches == 1:
             yield torch.arange(n)
             return
-        order = self.data.order[torch.randperm(n, generator=self.generator)]
-        yield from order.tensor_split(self.n_batches)
+        yield from self.data.shuffled(self.generator).tensor_split(self.n_batches)
 
     def _check_last_step(self) -> None:
         """Evaluate the loss of the last step once more, and leave no trace of it.

@@ -1,0 +1,78 @@
+"""Predictive distributions of more rows than fit into memory, chunk by chunk."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from skgp.compose import predict_dist as of_rows
+from skgp.streams import _source
+
+
+def predict_dist(
+    model: Any,
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    preprocessor: Any = None,
+    chunk_size: int = 65_536,
+) -> Iterator[Any]:
+    """Predictive distributions of one chunk of rows after another.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        As in :func:`skgp.predict_dist`: a regressor or classifier, a pipeline or a search, in any
+        nesting.
+    source : array, path, list of paths, or pyarrow.dataset.Dataset
+        An array of shape (n, D), such as a memory map or one of zarr, or what `read_rows` takes.
+    columns : list of str, optional
+        Of the inputs. None stands for those that the preprocessor was fitted on, or the model on a
+        data frame. Not for an array.
+    preprocessor : fitted transformer, optional
+        As in `read_rows`. Not for an array.
+    chunk_size : int
+        Rows of a chunk at most. Row groups of a file may end one before.
+
+    Yields
+    ------
+    predictive distribution of at most `chunk_size` rows
+        The rows of all chunks together are those of the source, in its order.
+
+    Raises
+    ------
+    TypeError, ValueError, sklearn.exceptions.NotFittedError
+        As :func:`skgp.predict_dist` and `read_rows`.
+    """
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
+    if hasattr(source, "shape"):
+        if columns is not None or preprocessor is not None:
+            raise ValueError("columns and preprocessor are for data with named columns")
+        return _of_array(model, source, chunk_size)
+    dataset = _source.open_dataset(source)
+    columns = _source.check_preprocessor(preprocessor, columns)
+    names = getattr(model, "feature_names_in_", None)
+    if columns is None:
+        columns = names
+    if columns is None:
+        raise ValueError("columns is needed: the model does not know the names of its inputs")
+    _source.check_columns(dataset, columns, "columns")
+    takes_frames = preprocessor is None and names is not None
+    return _of_dataset(model, dataset, list(columns), preprocessor, takes_frames, chunk_size)
+
+
+def _of_array(model: Any, X: Any, size: int) -> Iterator[Any]:
+    for start in range(0, X.shape[0], size):
+        yield of_rows(model, np.asarray(X[start : start + size]))
+
+
+def _of_dataset(
+    model: Any, dataset: Any, columns: list[str], preprocessor: Any, takes_frames: bool, size: int
+) -> Iterator[Any]:
+    for batch in _source.batches(dataset, columns, size):
+        if takes_frames:
+            X = _source.frame(batch, columns)
+        else:
+            X = _source.inputs(batch, columns, preprocessor)
+        yield of_rows(model, X)

@@ -1,0 +1,179 @@
+"""Columns of an Arrow data set, batch by batch, as arrays."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+Array = npt.NDArray[Any]
+
+_REMEDY: Final = (
+    "drop these rows with pyarrow.dataset.Dataset.filter, or pass a fitted preprocessor that fills "
+    "them in"
+)
+
+
+def open_dataset(source: Any) -> Any:
+    """The Arrow data set of a Parquet file, a folder or a list of files, or the one that was passed.
+
+    Raises
+    ------
+    ImportError
+        If pyarrow is missing.
+    ValueError
+        If files disagree on the type of a column.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+    except ImportError as error:
+        raise ImportError("Arrow data need pyarrow: pip install 'skgp[streams]'") from error
+    dataset = source if isinstance(source, ds.Dataset) else ds.dataset(source)
+    schema = dataset.schema
+    for path, own in _files(dataset).items():
+        try:
+            schema = pa.unify_schemas([schema, own], promote_options="permissive")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            message = f"{path} disagrees with other files on the type of a column: {error}"
+            raise ValueError(message) from error
+    return dataset if schema == dataset.schema else dataset.replace_schema(schema)
+
+
+def check_columns(dataset: Any, columns: Sequence[str], name: str) -> None:
+    """Refuse columns that the data set, or some of its files, lack; `name` is the argument's."""
+    known = dataset.schema.names
+    unknown = [column for column in columns if column not in known]
+    if unknown:
+        raise ValueError(f"{name}: no column {unknown} in the data, which have {known}")
+    files = _files(dataset)
+    for column in columns:
+        lacking = [path for path, schema in files.items() if column not in schema.names]
+        if 0 < len(lacking) < len(files):  # no file has a column that folders are named by
+            raise ValueError(f"{name}: {lacking[0]} lacks column {column!r}, which others have")
+
+
+def check_preprocessor(preprocessor: Any, columns: Sequence[str] | None) -> Sequence[str] | None:
+    """The columns, by default those that the preprocessor has seen; refuse one that is not fitted."""
+    if preprocessor is None:
+        return columns
+    check_is_fitted(preprocessor)
+    return getattr(preprocessor, "feature_names_in_", None) if columns is None else columns
+
+
+def _files(dataset: Any) -> dict[str, Any]:
+    """The schema of each file; empty for data in memory, and for a filtered data set."""
+    try:
+        fragments = [f for f in dataset.get_fragments() if hasattr(f, "path")]
+    except ValueError:
+        return {}
+    return {fragment.path: fragment.physical_schema for fragment in fragments}
+
+
+def batches(dataset: Any, columns: Sequence[str], size: int) -> Iterator[Any]:
+    """Record batches of these columns, of one to `size` rows each."""
+    import pyarrow as pa
+
+    # Little is read ahead, because each file's next row group is decoded as a whole.
+    scanner = dataset.scanner(
+        columns=list(dict.fromkeys(columns)),
+        batch_size=size,
+        batch_readahead=2,
+        fragment_readahead=1,
+    )
+    try:
+        yield from (batch for batch in scanner.to_batches() if batch.num_rows)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"the data cannot be read as their schema says: {error}") from error
+
+
+def inputs(batch: Any, columns: Sequence[str], preprocessor: Any) -> Array:
+    """Inputs (b, D) of a batch, float32: its columns, or what a preprocessor makes of them.
+
+    Raises
+    ------
+    ValueError
+        If a column is not numeric, or holds missing or infinite numbers.
+    """
+    with np.errstate(over="ignore"):  # what float32 does not hold is refused below
+        if preprocessor is None:
+            columns_of = [numbers(batch, column) for column in columns]
+            X = np.column_stack(columns_of).astype(np.float32)
+        else:
+            X = preprocessor.transform(frame(batch, columns))
+            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float32)
+    faults = (~np.isfinite(X)).sum(axis=0)
+    if faults.any():
+        j = int(faults.argmax())
+        where = f"column {columns[j]!r}" if preprocessor is None else f"output {j} of preprocessor"
+        raise ValueError(
+            f"{where} is missing, or beyond float32, in {faults[j]} of {len(X)} rows of a chunk: "
+            f"{_REMEDY}"
+        )
+    return X
+
+
+def targets(batch: Any, columns: Sequence[str]) -> Array:
+    """Targets (b, P) of a batch, float64; NaN where one of several is missing."""
+    y = np.column_stack([numbers(batch, column) for column in columns])
+    missing = np.isnan(y).sum(axis=0)
+    if len(columns) == 1 and missing.any():
+        raise ValueError(
+            f"target {columns[0]!r} is missing in {missing[0]} of {len(y)} rows of a chunk: drop "
+            "these rows with pyarrow.dataset.Dataset.filter"
+        )
+    return y
+
+
+def labels(batch: Any, column: str) -> list[str]:
+    """A column of strings."""
+    values = _plain(batch.column(column))
+    if values.null_count:
+        raise ValueError(
+            f"target {column!r} is missing in {values.null_count} of {len(values)} rows of a chunk: "
+            "drop these rows with pyarrow.dataset.Dataset.filter"
+        )
+    return list(values.to_pylist())
+
+
+def has_labels(dataset: Any, column: str) -> bool:
+    """Whether a column holds strings."""
+    import pyarrow as pa
+
+    kind = dataset.schema.field(column).type
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def numbers(batch: Any, column: str) -> Array:
+    """A column (b,) as float64, NaN where it is null."""
+    import pyarrow as pa
+
+    values = _plain(batch.column(column))
+    kind, types = values.type, pa.types
+    if types.is_boolean(kind):
+        values = values.cast(pa.int8())
+    elif not (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_null(kind)
+    ):
+        raise ValueError(
+            f"column {column!r} has the type {kind}, which is not one of numbers: choose other "
+            "columns, or pass a fitted preprocessor, such as a ColumnTransformer, that encodes it"
+        )
+    return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def frame(batch: Any, columns: Sequence[str]) -> Any:
+    """A pandas data frame of columns of a batch."""
+    import pyarrow as pa
+
+    return pa.table({column: _plain(batch.column(column)) for column in columns}).to_pandas()
+
+
+def _plain(values: Any) -> Any:
+    """An Arrow array by its values; each batch of categories may number them in its own way."""
+    return values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
