@@ -72,6 +72,12 @@ class Alone(Ranks):
     def gathered(self, rows: Array) -> list[Array]:
         return [rows]
 
+    def mean(self, value: float, weight: float) -> float:
+        return value
+
+    def sum(self, value: float) -> float:
+        return value
+
     def average(self, loss: Tensor, parameters: Sequence[nn.Parameter], n_rows: int) -> Tensor:
         return loss
 
@@ -86,9 +92,19 @@ class ProcessGroup(Ranks):
     ----------
     device : device
         On which the group's backend works.
+
+    Raises
+    ------
+    ValueError
+        If there is no such group.
     """
 
     def __init__(self, device: torch.device) -> None:
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            raise ValueError(
+                "data_parallel=True needs the process group of a launcher such as torchrun: call "
+                "torch.distributed.init_process_group first"
+            )
         self.device = device
         self.n = torch.distributed.get_world_size()
         self.number = torch.distributed.get_rank()
