@@ -21,6 +21,7 @@ from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
+from skgp.core.training.ranks import ALONE, Ranks
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, inputs_to_check, reading
@@ -36,6 +37,7 @@ from skgp.fitting.fit import (
     fit_table,
     make_table,
     next_model,
+    process_group,
     scalar_like,
     scaled_table,
     without_outliers,
@@ -74,6 +76,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "batch_size",
             "beta_reg",
             "checkpoint",
+            "data_parallel",
             "device",
             "dtype",
             "early_stopping",
@@ -146,9 +149,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             raise ValueError("sample_weight_val is given without X_val and y_val")
         if X_val is not None:
             return rows, read(X_val, y_val, weight_val, rows)
-        params = self.get_params(deep=False)
-        if self._recipe().plan(len(rows.X)).n_iter_no_change is None:
+        params, ranks = self.get_params(deep=False), self._ranks()
+        if self._recipe().plan(round(ranks.sum(len(rows.X)))).n_iter_no_change is None:
             return rows, None
+        if ranks.n > 1:  # the common source of chance has to stay in the same state everywhere
+            rng = np.random.RandomState(ranks.number)
         return split(rows, params["validation_fraction"], rng)
 
     @with_callbacks
@@ -171,19 +176,20 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
             progress = recording(self, rows, held_out, fitted)
-        (recipe, rows), running = self._recipe().of_table(rows), pick(Running, self)
-        like = scalar_like(recipe, running, len(rows.X))
+        ranks, running = self._ranks(), pick(Running, self)
+        recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
+        like = scalar_like(recipe, running, round(ranks.sum(len(rows.X))))
         guarded = partial(remedies, self.get_params(deep=False))
         if self._continues():
             self._check_unchanged("warm_start=True")
-            table = scaled_table(rows, (self.model_.x_scale, self.model_.y_scale), like)
+            table = scaled_table(rows, (self.model_.x_scale, self.model_.y_scale), like, ranks)
             models = [next_model(recipe, self.model_, table)]
         else:
-            table = make_table(rows, targets, running, like)
+            table = make_table(rows, targets, running, like, ranks)
             with guarded():
                 models = first_models(recipe, table, targets, running, rng)
-        n_rows = len(table) + (0 if held_out is None else len(held_out.X))  # as before the split
-        plan, search = recipe.plan(n_rows), NO_SEARCH
+        n_held_out = 0 if held_out is None else len(held_out.X)
+        plan, search = recipe.plan(round(ranks.sum(len(table) + n_held_out))), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
@@ -208,7 +214,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 )
             )
 
-        validation = None if held_out is None else scaled_table(held_out, scales, like)
+        validation = None if held_out is None else scaled_table(held_out, scales, like, ranks)
         with guarded(), progress:
             model, history = fit_table(
                 recipe,
@@ -301,6 +307,13 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if not self._continues():
             return []
         return find_outliers(rows, self.model_.x_scale, self.model_.y_scale).warning("check them")
+
+    def _ranks(self) -> Ranks:
+        """The processes that train this model together."""
+        params = self.get_params(deep=False)
+        if not params.get("data_parallel", False):
+            return ALONE
+        return process_group(params, check_device(self.device))
 
     def _fixed_parameters(self) -> dict[str, Any]:
         """Parameters that a model which goes on cannot change."""

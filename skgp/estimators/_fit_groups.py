@@ -114,6 +114,18 @@ FIT_PARAMETERS: Final[Group] = (
     _NORMALIZE_Y,
     _NOISE_FLOOR,
     _JITTER,
+    Parameter(
+        "data_parallel",
+        "bool",
+        "False",
+        ["boolean"],
+        """
+        Whether the processes of torch.distributed's default group, made by a launcher such as
+        torchrun, train one model together: each passes rows of its own to `fit`, `batch_size`
+        counts the rows of all, and all end with the same model. It needs an integer `random_state`
+        and more than `batch_size` rows in all, or `early_stopping=False`.
+        """,
+    ),
     Parameter("n_posterior_samples", "int", "50", [at_least(1)]),
     Parameter("thinning", "int", "10", [at_least(1)]),
     Parameter("n_burn_in", "int", "1000", [at_least(0)]),

@@ -54,6 +54,7 @@ class DGPRegressor(GPRegressor):
     $features
     $minibatch
     $regressor
+    $data_parallel
 
     $fitted_regressor
 
@@ -115,6 +116,7 @@ class DGPRegressor(GPRegressor):
         device: str = "cpu",
         verbose: int = 0,
         random_state: Any = None,
+        data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())
 

@@ -64,6 +64,7 @@ class DSPPRegressor(GPRegressor):
     $features
     $minibatch
     $regressor
+    $data_parallel
 
     Attributes
     ----------
@@ -134,6 +135,7 @@ class DSPPRegressor(GPRegressor):
         device: str = "cpu",
         verbose: int = 0,
         random_state: Any = None,
+        data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())
 

@@ -55,6 +55,7 @@ class PPGPRRegressor(GPRegressor):
     $minibatch
     $optimizer
     $regressor
+    $data_parallel
 
     Attributes
     ----------
@@ -126,6 +127,7 @@ class PPGPRRegressor(GPRegressor):
         device: str = "cpu",
         verbose: int = 0,
         random_state: Any = None,
+        data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())
 

@@ -57,6 +57,7 @@ class SVGPRegressor(GPRegressor):
     $minibatch
     $optimizer
     $regressor
+    $data_parallel
 
     $fitted_regressor
 
@@ -115,6 +116,7 @@ class SVGPRegressor(GPRegressor):
         device: str = "cpu",
         verbose: int = 0,
         random_state: Any = None,
+        data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())
 

@@ -45,6 +45,11 @@ def found_plan(
 
     The arguments are those of `cross_validated`.
     """
+    if whole.ranks.n > 1:
+        raise ValueError(
+            f"data_parallel=True with {whole.n_rows} rows in all, which are one batch: use "
+            "early_stopping=False, or fewer rows per batch"
+        )
     search = cross_validated(recipe, rows, whole, targets, running, plan, rng, progress)
     scores = search.scores
     n_epochs = best_length(scores, plan.tol) if scores else min(_UNKNOWN, plan.max_iter)

@@ -3,9 +3,10 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.optimizers import Clipped
 from skgp.core.training.plan import Candidate, History, Plan, constant, falling
 from skgp.core.training.progress import Progress
+from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
 from skgp.core.training.restarts import train
 from skgp.core.training.run import Run
 from skgp.core.training.states import copied
@@ -29,7 +31,15 @@ from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Centres, Setup
 from skgp.fitting.stream import ENOUGH, Opening
-from skgp.fitting.table import Array, Scale, Table, check_scale, make_scale, scale_inputs
+from skgp.fitting.table import (
+    Array,
+    Scale,
+    Table,
+    check_scale,
+    common_scale,
+    make_scale,
+    scale_inputs,
+)
 
 Scales = tuple[Scale, Scale]
 
@@ -76,20 +86,38 @@ def check_device(name: str) -> torch.device:
         raise ValueError(f"device={name!r} is not available here: {error}") from error
 
 
-def make_table(rows: Rows, targets: Targets, running: Running, like: Tensor) -> Table:
+def process_group(params: Mapping[str, Any], device: torch.device) -> Ranks:
+    """The processes that an estimator with these parameters is to be trained by."""
+    if params["checkpoint"] is not None:
+        raise ValueError("data_parallel=True has no checkpoints: use checkpoint=None")
+    if not isinstance(params["random_state"], Integral):
+        raise ValueError(
+            "data_parallel=True needs an integer for random_state, the same in all processes, got "
+            f"{params['random_state']!r}"
+        )
+    return ProcessGroup(device)
+
+
+def make_table(
+    rows: Rows, targets: Targets, running: Running, like: Tensor, ranks: Ranks = ALONE
+) -> Table:
     """A table with scales of its own."""
     X, y, weight, _ = rows
     Y = y.reshape(len(y), -1)
     scale = Cached(make_scale, running.memory, Scale)
     scales = scale(X, weight, targets.scales[0]), scale(Y, weight, targets.scales[1])
+    scales = (
+        common_scale(X, weight, scales[0], ranks),
+        common_scale(Y, weight, scales[1], ranks),
+    )
     check_scale(Y, scales[1], *targets.names)
-    return Table(X, Y, weight, *scales, like)
+    return Table(X, Y, weight, *scales, like, ranks)
 
 
-def scaled_table(rows: Rows, scales: Scales, like: Tensor) -> Table:
+def scaled_table(rows: Rows, scales: Scales, like: Tensor, ranks: Ranks = ALONE) -> Table:
     """A table with given scales."""
     X, y, weight, _ = rows
-    return Table(X, y.reshape(len(y), -1), weight, *scales, like)
+    return Table(X, y.reshape(len(y), -1), weight, *scales, like, ranks)
 
 
 def first_models(
@@ -105,11 +133,16 @@ def first_models(
     seeds = [draw_seed(rng) for _ in range(running.n_restarts)]
     weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
     groups, keys = targets.groups(table.Y), table.keys
-    rows, weight = subsample(weight, groups, keys, _SETUP_ROWS, make_seed(seeds[0], "rows"))
-    x = torch.from_numpy(scale_inputs(table.X[rows], table.x_scale))
-    Y = torch.from_numpy(table.y_scale.apply(table.Y[rows]))
-    weights = torch.from_numpy(weight)
-    parts = x, Y, weights, groups[rows], keys[rows], table.n_data, len(table)
+    n_wanted = math.ceil(_SETUP_ROWS / table.ranks.n)
+    rows, weight = subsample(weight, groups, keys, n_wanted, make_seed(seeds[0], "rows"))
+    own = (
+        scale_inputs(table.X[rows], table.x_scale),
+        table.y_scale.apply(table.Y[rows]),
+        *(weight, groups[rows], keys[rows]),
+    )
+    x, Y, weight, *known = (np.concatenate(table.ranks.gathered(part)) for part in own)
+    arrays = map(torch.from_numpy, (x, Y, weight))
+    parts = *arrays, *known, table.n_data, table.n_rows
     # If the cache cannot be used, the scales have already warned.
     kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
     centres = Centres(kmeans, make_seed(seeds[0], "centres"))
@@ -188,7 +221,7 @@ def fit_table(
         number, state, *curves = result
         model, history = models[number], History(*curves)
         model.load_state_dict(state)
-    model.n_steps += len(history.loss_curve) * plan.n_batches(len(table))
+    model.n_steps += len(history.loss_curve) * plan.n_batches(table.n_rows)
     return model, history
 
 
@@ -210,7 +243,7 @@ def _anneal(
     n_epochs = min(plan.n_annealed, math.ceil((1 + int(np.argmax(scores))) / 4))
     rate = plan.schedule(min(len(scores) / plan.max_iter, 1.0))  # that of the last epoch
     before = copied(task.module.state_dict())
-    n_steps = task.n_steps + len(scores) * plan.n_batches(len(table))
+    n_steps = task.n_steps + len(scores) * plan.n_batches(table.n_rows)
     try:
         _, later = train(
             [task._replace(n_steps=n_steps)],
@@ -241,7 +274,7 @@ def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model
     size = rows_per_chunk(model.log_weights)
     score = recipe.conditioned(model, table).mean_log_density(held_out, size)
     model.train()
-    return score
+    return held_out.ranks.mean(score, len(held_out))
 
 
 class Stream(NamedTuple):

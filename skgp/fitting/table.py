@@ -1,5 +1,6 @@
 """A table of rows that become scaled tensors batch by batch."""
 
+import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor
 from skgp.core.data import Batch, Targets
 from skgp.core.maps import is_mapped, read_at_random
 from skgp.core.subsample import BoolArray, Keys, row_keys
+from skgp.core.training.ranks import ALONE, Ranks
 
 Array = npt.NDArray[Any]
 
@@ -158,6 +160,36 @@ def make_scale(values: Array, sample_weight: Array | None, enabled: bool) -> Sca
     return Scale(values, sample_weight, enabled)
 
 
+def common_scale(values: Array, sample_weight: Array | None, own: Scale, ranks: Ranks) -> Scale:
+    """The scale of the values (n, d) of all ranks, for a rank whose values have a scale of their own.
+
+    var = sum_k share_k (var_k + (mean_k - mean)^2)
+    """
+    if ranks.n == 1 or not own.enabled:
+        return own
+    low, high = (np.asarray(f(values, axis=0), float) for f in (np.fmin.reduce, np.fmax.reduce))
+    weight = np.ones(len(values)) if sample_weight is None else sample_weight
+    count = weight @ ~np.isnan(values)
+    # No standard deviation is above half of the range: the unit of a constant column is its size.
+    var = np.where(own.unit <= 0.5 * (high - low) * (1.0 + 1e-9), np.square(own.unit), 0.0)
+    parts = np.stack(ranks.gathered(np.stack([low, high, count, own.offset, var])))
+    lows, highs, counts, means, variances = np.nan_to_num(parts.swapaxes(0, 1), nan=0.0)
+    seen = counts > 0.0
+    low = np.where(seen, lows, np.inf).min(axis=0)
+    high = np.where(seen, highs, -np.inf).max(axis=0)
+    share = counts / np.where(seen.any(axis=0), counts.sum(axis=0), 1.0)
+    mean = (share * means).sum(axis=0)
+    deviation = np.sqrt((share * (variances + np.square(means - mean))).sum(axis=0))
+    has_any = seen.any(axis=0)
+    size = np.where(has_any, np.fmax(np.abs(low), np.abs(high)), 0.0)
+    scale = copy.copy(own)
+    scale.offset = np.where(low < high, mean, np.where(has_any, high, 0.0))
+    scale.unit = np.where(low < high, deviation, np.where(size == 0.0, 1.0, size))
+    spacing = np.fmax(np.finfo(float).eps * size, np.finfo(float).smallest_subnormal)
+    scale.unit = np.fmax(scale.unit, _LEAST_SPACINGS * spacing)
+    return scale
+
+
 def scale_inputs(X: Array, scale: Scale) -> Array:
     """Inputs in units of the scale, with values beyond 10^9 cut off.
 
@@ -191,6 +223,7 @@ class Table:
         x_scale: Scale,
         y_scale: Scale,
         like: Tensor,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.X = X
         self.Y = Y
@@ -198,11 +231,14 @@ class Table:
         self.y_scale = y_scale
         self.like = like
         self.sample_weight = sample_weight
-        self.n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
+        self.ranks = ranks
+        n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
+        self.n_data = ranks.sum(n_data)
+        self.n_rows = round(ranks.sum(len(X)))
         missing = np.isnan(Y)
         self._has_missing = bool(missing.any())
         self.n_outputs = Y.shape[1]
-        self._mean_weight = self.n_data / len(X)
+        self._mean_weight = self.n_data / self.n_rows
         # Mean over rows of the log density in scaled units minus that in the user's.
         log_units = (~missing) @ np.log(y_scale.unit)
         self.mean_log_unit = float(np.average(log_units, weights=sample_weight))

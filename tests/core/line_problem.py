@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch, Targets
 from skgp.core.training.optimizers import Adam
 from skgp.core.training.plan import Candidate, History, Plan, one_cycle
+from skgp.core.training.ranks import ALONE
 from skgp.core.training.restarts import train
 
 
@@ -19,8 +20,13 @@ class Rows:
         self.n_outputs = n_outputs
         self.x = torch.arange(n, dtype=torch.float64).unsqueeze(-1)
         self.served: list[list[int]] = []
+        self.ranks = ALONE
 
     def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def n_rows(self) -> int:
         return len(self.x)
 
     @property

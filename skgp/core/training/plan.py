@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
+from skgp.core.training.ranks import Ranks
 from skgp.core.training.optimizers import Optimizer
 
 Schedule = Callable[[float], float]
@@ -27,6 +28,14 @@ class Data(Protocol):
     @property
     def n_data(self) -> float:
         """Sum of the weights of the rows."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all ranks."""
+
+    @property
+    def ranks(self) -> Ranks:
+        """Processes that have rows of their own."""
 
     @property
     def n_outputs(self) -> int:

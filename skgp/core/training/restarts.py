@@ -88,7 +88,8 @@ def train(
 def _stops(run: Run[ModuleT], on_epoch: Callable[[ModuleT, History], bool]) -> bool:
     """Whether to stop after an epoch."""
     with run.outcome() as module:
-        return on_epoch(module, run.history)
+        stops = on_epoch(module, run.history)
+    return run.data.ranks.sum(float(stops)) > 0.0
 
 
 def _choose(runs: Sequence[Run[ModuleT]], n_epochs: int) -> Run[ModuleT]:

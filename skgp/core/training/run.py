@@ -69,7 +69,7 @@ class Run(Generic[ModuleT]):
         self.generator = generator
         self.validate = validate
         self.progress = progress
-        self.n_batches = plan.n_batches(len(data))
+        self.n_batches = plan.n_batches(data.n_rows)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.history = History()
         self.failure: NonFiniteLossError | None = None
@@ -129,7 +129,7 @@ class Run(Generic[ModuleT]):
                         f"training diverged in epoch {self.epochs_done + 1} and did not recover "
                         f"with smaller steps ({error})"
                     ) from error
-        loss = self._total / len(self.data)
+        loss = self.data.ranks.mean(self._total / len(self.data), len(self.data))
         self.epochs_done += 1
         self._n_taken, self._total, self._n_failed = 0, 0.0, 0
         self._good = self._copy()
@@ -150,9 +150,15 @@ class Run(Generic[ModuleT]):
         """Set the gradients of a step and return its loss, detached; refuse what is not finite."""
         for parameter in self.parameters:
             parameter.grad = None
-        loss = self.loss(batch, step)
-        loss.backward()
-        loss = loss.detach()
+        try:
+            loss = self.loss(batch, step)
+            loss.backward()
+            loss = loss.detach()
+        except NotPositiveDefiniteError:
+            if self.data.ranks.n == 1:
+                raise
+            loss = batch.x.new_tensor(math.nan)  # which the other ranks learn of
+        loss = self.data.ranks.average(loss, self.parameters, len(batch.x))
         norm = torch.nn.utils.get_total_norm(
             [p.grad for p in self.parameters if p.grad is not None]
         )
@@ -188,7 +194,7 @@ class Run(Generic[ModuleT]):
         lowest = min(before, self._first)
         # The divergence is divided by the sum of the weights: where that is far below the number
         # of rows, a step that changes it by one nat in all moves the loss by many nats per row.
-        unit = max(float(self.data.n_outputs), len(self.data) / self.data.n_data)
+        unit = max(float(self.data.n_outputs), self.data.n_rows / self.data.n_data)
         if after > lowest + _LEAP * (unit + abs(lowest)):
             self._proven = proven
             raise NonFiniteLossError(
