@@ -83,6 +83,11 @@ class Layer(nn.Module, ABC):
     def factors(self) -> Any:
         """Everything that depends on parameters alone; one Cholesky factor per basis."""
 
+    def known_factors(self) -> Any:
+        """The factors for a prediction, without gradients: what the layer keeps, or new ones."""
+        with torch.inference_mode(False), torch.no_grad():
+            return self.factors()
+
     @abstractmethod
     def unit_moments(self, x: Tensor, factors: Any) -> tuple[Tensor, Tensor, Tensor]:
         """Mean, explained share and q's share of the variance, each (W, N), at x (N, D).

@@ -2,12 +2,13 @@
 
 import math
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Layer
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
@@ -57,9 +58,27 @@ def make_factors(
 
 
 class SparseLayer(Layer):
-    """Abstract base of the layers with inducing inputs."""
+    """Abstract base of the layers with inducing inputs.
+
+    A layer keeps the factors of its last prediction until anything in it changes. Copies, pickles
+    and files are without them.
+    """
 
     Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
+    _kept: Kept | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
+    def known_factors(self) -> Factors:
+        content = Content.of(self)
+        kept = self._kept  # read once: another thread may set it at any time
+        if kept is None or not kept.content.equals(content):
+            # First the copy: a change between the two leaves factors that the next call refuses.
+            kept = Kept(content.copied(), super().known_factors())
+            self._kept = kept
+        factors: Factors = kept.factors
+        return factors
 
     @property
     @abstractmethod
