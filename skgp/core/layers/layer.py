@@ -84,8 +84,8 @@ class Layer(nn.Module, ABC):
         """Everything that depends on parameters alone; one Cholesky factor per basis."""
 
     def known_factors(self) -> Any:
-        """The factors for a prediction, without gradients: what the layer keeps, or new ones."""
-        with torch.inference_mode(False), torch.no_grad():
+        """The factors for a prediction, without gradients; layers may keep them between calls."""
+        with torch.no_grad():
             return self.factors()
 
     @abstractmethod

@@ -74,8 +74,9 @@ class SparseLayer(Layer):
         content = Content.of(self)
         kept = self._kept  # read once: another thread may set it at any time
         if kept is None or not kept.content.equals(content):
-            # First the copy: a change between the two leaves factors that the next call refuses.
-            kept = Kept(content.copied(), super().known_factors())
+            with torch.inference_mode(False), torch.no_grad():
+                # First the copy: after a change between the two the next call refuses the factors.
+                kept = Kept(content.copied(), self.factors())
             self._kept = kept
         factors: Factors = kept.factors
         return factors

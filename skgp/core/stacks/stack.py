@@ -78,7 +78,10 @@ class Stack(nn.Module, ABC):
 
     def known_factors(self) -> list[Any]:
         """Factors of every layer for a prediction, which layers may have kept from the last one."""
-        return [layer.known_factors() for layer in self.layers]
+        factors = []
+        for layer in self.layers:
+            factors.append(layer.known_factors())
+        return factors
 
     def factors(self) -> list[Any]:
         """Factors of every layer: what a training step computes once."""
