@@ -18,9 +18,6 @@ from skgp.core.numerics.linalg import (
     inverse_cholesky,
     log_det_and_quadratic,
     log_mean_exp,
-    lower_outer,
-    lower_product,
-    upper_product,
 )
 from skgp.core.objectives.objective import ELBO, loss
 from skgp.core.stacks.stack import GPStack

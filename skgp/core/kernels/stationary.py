@@ -24,7 +24,7 @@ class Profile(NamedTuple):
     scale : float
         `evaluate` takes t = scale * r2: the factor costs nothing where distances are computed.
     evaluate : callable (t, overwritten) -> (k, h)
-        The kernel and a tensor in proportion to its slope.
+        The kernel and a tensor in proportion to its slope. Rounding may have given t the wrong sign.
     slope : float
         dk/dr2 = slope * h.
     """
@@ -43,36 +43,37 @@ def _decay(negative: Tensor) -> Tensor:
 
 
 def _rbf(t: Tensor) -> tuple[Tensor, Tensor]:
-    # k = exp(-r^2 / 2), dk/dr2 = -k / 2; t = r^2 / 2
-    k = _decay(t.neg_())
+    # k = exp(-r^2 / 2), dk/dr2 = -k / 2; t = -r^2 / 2
+    k = _decay(t.clamp_(max=0.0))
     return k, k
 
 
 def _matern12(t: Tensor) -> tuple[Tensor, Tensor]:
     # k = exp(-r), dk/dr2 = -exp(-r) / 2r; t = r^2. The slope has a pole where points coincide: the
     # floor on r keeps it finite.
-    r = t.sqrt_()
+    r = t.clamp_(min=0.0).sqrt_()
     k = _decay(r.neg())
-    return k, k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))
+    floor = math.sqrt(torch.finfo(r.dtype).eps)
+    return k, torch.div(k, r.clamp_(min=floor), out=r)
 
 
 def _matern32(t: Tensor) -> tuple[Tensor, Tensor]:
     # k = (1 + s) exp(-s), dk/dr2 = -3/2 exp(-s) with s = sqrt(3) r; t = s^2
-    s = t.sqrt_()
+    s = t.clamp_(min=0.0).sqrt_()
     e = _decay(s.neg())
-    return s.add_(1.0).mul_(e), e
+    return torch.addcmul(e, s, e, out=s), e
 
 
 def _matern52(t: Tensor) -> tuple[Tensor, Tensor]:
     # k = (1 + s + s^2 / 3) exp(-s), dk/dr2 = -5/6 (1 + s) exp(-s) with s = sqrt(5) r; t = s^2
-    s = t.sqrt_()
+    s = t.clamp_(min=0.0).sqrt()
     e = _decay(s.neg())
-    h = (s + 1.0).mul_(e)
-    return torch.addcmul(h, s.square_(), e, value=1.0 / 3.0, out=e), h
+    h = torch.addcmul(e, s, e, out=s)
+    return torch.addcmul(h, t, e, value=1.0 / 3.0, out=t), h
 
 
 PROFILES: Final[dict[str, Profile]] = {
-    "rbf": Profile(0.5, _rbf, -0.5),
+    "rbf": Profile(-0.5, _rbf, -0.5),
     "matern12": Profile(1.0, _matern12, -0.5),
     "matern32": Profile(3.0, _matern32, -1.5),
     "matern52": Profile(5.0, _matern52, -5.0 / 6.0),
@@ -148,7 +149,7 @@ def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
         x = x - centre
         xx = x.square().sum(-1, keepdim=True)
     right = torch.cat([x, xx, torch.ones_like(xx)], -1)
-    return torch.matmul(left, right.mT).clamp_(min=0.0)
+    return torch.matmul(left, right.mT)
 
 
 def _weighted_differences(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Tensor:

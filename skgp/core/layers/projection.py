@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.linalg import lower_outer, lower_product, upper_product
+from skgp.core.numerics.triangular import lower_outer, lower_product, mirrored, upper_product
 
 
 def project(
@@ -71,11 +71,12 @@ class _DiagonalProjection(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
         d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
-        d_explained, twice = 2.0 * d_explained.unsqueeze(-2), 2.0 * s.unsqueeze(-1)
-        slope = torch.addcmul(d_explained, twice, d_q.unsqueeze(-2))
+        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q);  ds = (A * A) d_q
+        square = A.square()
+        ds = (square @ d_q.unsqueeze(-1)).squeeze(-1)
+        twice, d_q = 2.0 * s.unsqueeze(-1), d_q.unsqueeze(-2)
+        slope = torch.addcmul(2.0 * d_explained.unsqueeze(-2), twice, d_q, out=square)
         dA = slope.mul_(A).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
         d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
         return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu
 
@@ -89,7 +90,10 @@ class _FullProjection(torch.autograd.Function):
         SA = S @ A
         mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
         ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
-        return mean, A.square().sum(-2), (A * SA).sum(-2).clamp_(min=0.0)
+        products = A.square()
+        explained = products.sum(-2)
+        q = torch.mul(A, SA, out=products).sum(-2)
+        return mean, explained, q.clamp_(min=0.0)  # rounding can make it negative
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -100,8 +104,7 @@ class _FullProjection(torch.autograd.Function):
         dA.addcmul_(SA, (2.0 * d_q).unsqueeze(-2))
         dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
         dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
-        lower = lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A)
-        dS = lower + lower.tril(-1).mT
+        dS = mirrored(lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A))
         d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
         return dKuf, dL_inv, dS, d_mu
 

@@ -12,7 +12,7 @@ from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Layer
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
-from skgp.core.numerics.linalg import inverse_cholesky
+from skgp.core.numerics.linalg import gram, inverse_cholesky
 
 
 class Factors(NamedTuple):
@@ -53,7 +53,7 @@ def make_factors(
     if q_sqrt is None:
         q_cov = torch.zeros_like(q_mu)
     else:
-        q_cov = q_sqrt @ q_sqrt.mT if q_sqrt.dim() == 3 else q_sqrt.square()
+        q_cov = gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
     return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
 
 
