@@ -24,7 +24,8 @@ class Profile(NamedTuple):
     scale : float
         `evaluate` takes t = scale * r2: the factor costs nothing where distances are computed.
     evaluate : callable (t, overwritten) -> (k, h)
-        The kernel and a tensor in proportion to its slope. Rounding may have given t the wrong sign.
+        The kernel and a tensor in proportion to its slope; rounding may have left t on the wrong
+        side of zero.
     slope : float
         dk/dr2 = slope * h.
     """

@@ -46,7 +46,7 @@ def lower_lower(L: Tensor, K: Tensor) -> Tensor:
 
 
 def lower_gram(L: Tensor, K: Tensor) -> Tensor:
-    """Lower triangle of L K^T for a lower triangular K; entries of L above its diagonal are ignored."""
+    """Lower triangle of L K^T for a lower triangular K, which what L has above has no part in."""
     out = torch.zeros_like(K)
     for start, end in _blocks(L):
         torch.bmm(L[:, start:end, :end], K[:, :end, :end].mT, out=out[:, start:end, :end])
@@ -59,7 +59,7 @@ def mirrored(lower: Tensor) -> Tensor:
 
 
 def triangular_inverse(L: Tensor) -> Tensor:
-    """L^-1, lower triangular: by halves, [[A, 0], [C, B]]^-1 = [[A^-1, 0], [-B^-1 C A^-1, B^-1]]."""
+    """L^-1, by halves: [[A, 0], [C, B]]^-1 = [[A^-1, 0], [-B^-1 C A^-1, B^-1]]."""
     size = L.shape[-1]
     if size <= _LEAF:
         eye = torch.eye(size, dtype=L.dtype, device=L.device).expand_as(L)
