@@ -3,6 +3,7 @@
 import numpy as np
 
 __all__ = [
+    "CompilationWarning",
     "FitQualityWarning",
     "InterruptedFitWarning",
     "InvalidFileError",
@@ -18,6 +19,10 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 class NonFiniteLossError(ArithmeticError):
     """The training loss stayed NaN or infinite after every attempt to heal the fit."""
+
+
+class CompilationWarning(UserWarning):
+    """`torch.compile` failed; the fit goes on without it, more slowly and with the same result."""
 
 
 class FitQualityWarning(UserWarning):

@@ -72,7 +72,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     _opening: Opening | None  # of a stream that has not settled
     _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
     _is_clone: bool = False
-
     _doc_link_module = "skgp"
 
     # Parameters that a model which goes on reads anew.
@@ -80,6 +79,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         {
             "batch_size",
             "beta_reg",
+            "compile",
             "device",
             "dtype",
             "early_stopping",

@@ -160,10 +160,11 @@ class SparseGP(SparseLayer):
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        projection = project_shared if self.is_shared else project
-        return projection(
-            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
-        )
+        Kuf = self.kernel.Kuf(self.Z, x)
+        of_q = factors.L_inv, factors.q_cov, factors.column_weights
+        if self.is_shared:
+            return project_shared(Kuf, *of_q)
+        return project(Kuf, *of_q, self.kernel.passes)
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
