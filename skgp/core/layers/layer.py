@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 
-_BLOCK = 400_000  # numbers of a kernel block: a few such blocks fit in the cache
+_BLOCK = 4_000_000  # bytes of a kernel block: a few such blocks fit in the cache
 _MIN_CHUNK = 256
 
 

@@ -92,7 +92,8 @@ class SparseLayer(Layer):
 
     def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         # Blocks of size M x chunk stay in the cache, and their memory is used again and again.
-        size = max(_MIN_CHUNK, _BLOCK // self.Z[..., 0].numel())
+        of_input = self.Z[..., 0].numel() * x.element_size()  # bytes
+        size = max(_MIN_CHUNK, _BLOCK // of_input)
         parts = x.tensor_split(math.ceil(len(x) / size))
         chunks = [self.chunk_moments(part, factors) for part in parts]
         if len(chunks) == 1:
