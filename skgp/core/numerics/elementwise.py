@@ -44,7 +44,8 @@ class Passes:
         try:
             if function not in self._functions:
                 self._functions[function] = torch.compile(FUSED[function], dynamic=True)
-            return self._functions[function](*tensors)
+            # The compiler looks at gradients, of which inner tensors of a graph warn.
+            return self._functions[function](*(tensor.detach() for tensor in tensors))
         except Exception as error:  # of any of the many parts of a compiler
             results = function(*tensors)  # first, for the error may be the function's own
             self.compiled = False
