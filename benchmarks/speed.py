@@ -3,23 +3,26 @@
     python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep latent readout ...]
 
 Both sides run float32 with the same sizes, the same optimiser and in turn, so that the ratio holds
-when the machine's speed drifts. The last column is skgp's prediction in float64, its default. Then
+when the machine's speed drifts; skgp's step is eager and, with `compile=True`, compiled. Roofline
+is the share of the rate of a product of matrices of the same shape, counting full products only.
+The last column is skgp's prediction in float64, its default. `--steps` leaves predictions out. Then
 a step with latent covariates against one of our own deep GP, steps with readouts against one
 without, the cost of a step of a deep sigma point process against its sizes, and peak memory.
 """
 
 import argparse
 import resource
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from sklearn.base import clone
 from torch import Tensor
 
 from benchmarks._peers import (
@@ -43,6 +46,8 @@ from skgp import (
     SVGPRegressor,
 )
 from skgp.core.data import Batch, Targets
+from skgp.core.kernels.kernel import set_passes
+from skgp.core.numerics.elementwise import EAGER, Passes
 
 B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models
@@ -54,6 +59,7 @@ N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
 
+Rounds = npt.NDArray[np.float64]  # seconds (repeats, functions)
 Estimator = SVGPRegressor | PPGPRRegressor | DGPRegressor | DSPPRegressor | MOGPRegressor
 
 
@@ -141,10 +147,11 @@ def latent(pair: tuple[Estimator, Estimator], n_features: int, repeats: int) -> 
     """Print what a step of the first estimator costs in steps of the second."""
     X, y = make_rows(B_LATENT, n_features)
     ours, plain = (OurStep(estimator, X, y) for estimator in pair)
-    b, a, ratio = alternate(plain, ours, repeats)
+    rounds = in_turn((ours, plain), repeats)
+    a, b = np.median(rounds, 0) * 1e3
     first, second = (type(estimator).__name__ for estimator in pair)
     print(f"\ntraining step, B = {B_LATENT}, M = {M_LATENT}, D = {n_features}, float32")
-    print(f"{first} {a * 1e3:.1f} ms, {second} {b * 1e3:.1f} ms, ratio {ratio:.2f}")
+    print(f"{first} {a:.1f} ms, {second} {b:.1f} ms, ratio {ratio(rounds, 0, 1):.2f}")
 
 
 def readout_cases() -> dict[str, Estimator]:
@@ -172,7 +179,8 @@ def readouts(cases: dict[str, Estimator], n_features: int, repeats: int) -> None
     """Print what a step of each model with P outputs costs in steps of the first."""
     X, y = make_rows(B, n_features)
     Y = np.stack([np.roll(y, k) for k in range(P)], -1)
-    steps = in_turn([OurStep(estimator, X, Y) for estimator in cases.values()], repeats)
+    rounds = in_turn([OurStep(estimator, X, Y) for estimator in cases.values()], repeats, n_warm=1)
+    steps = np.median(rounds, 0)
     print(f"\nstep with {P} outputs: B = {B}, M = {M}, D = {n_features}, S = {READOUT_SAMPLES}")
     print(f"{'':30}{'ms':>8}{'ratio':>8}")
     for name, step in zip(cases, steps, strict=True):
@@ -180,29 +188,31 @@ def readouts(cases: dict[str, Estimator], n_features: int, repeats: int) -> None
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
+    """Time of one call; on one thread that of the process, which a busy machine changes less."""
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    start = clock()
     function()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def alternate(
-    ours: Callable[[], object], peer: Callable[[], object], repeats: int, n_warm: int = 3
-) -> tuple[float, float, float]:
-    """Medians of both times and of their ratio peer / ours, from calls made in turn."""
+def in_turn(functions: Sequence[Callable[[], object]], repeats: int, n_warm: int = 3) -> Rounds:
+    """Times of calls made in turn."""
     for _ in range(n_warm):
-        ours(), peer()
-    pairs = [(seconds(ours), seconds(peer)) for _ in range(repeats)]
-    a, b = zip(*pairs, strict=True)
-    ratio = statistics.median(q / p for p, q in pairs)
-    return statistics.median(a), statistics.median(b), ratio
+        for function in functions:
+            function()
+    return np.array([[seconds(function) for function in functions] for _ in range(repeats)])
+
+
+def ratio(rounds: Rounds, of: int, to: int) -> float:
+    """Median ratio of the times of two functions that were called in turn."""
+    return float(np.median(rounds[:, of] / rounds[:, to]))
 
 
 def matmul_rate(repeats: int) -> float:
     """Floating-point operations per second of the product that dominates a step."""
     L, K = torch.randn(M, M), torch.randn(M, B)
     times = [seconds(lambda: L @ K) for _ in range(20 * repeats)]
-    return 2.0 * M * M * B / statistics.median(times)
+    return float(2.0 * M * M * B / np.median(times))
 
 
 def step_flops(covariance: str) -> float:
@@ -217,9 +227,12 @@ class OurStep:
     Adam takes the step, so that the estimator must not be one for natural gradients.
     """
 
-    def __init__(self, estimator: Estimator, X: np.ndarray, y: np.ndarray) -> None:
+    def __init__(
+        self, estimator: Estimator, X: np.ndarray, y: np.ndarray, passes: Passes = EAGER
+    ) -> None:
         self.fitted = estimator.fit(X[:B], y[:B])
         self.model = self.fitted.model_.float()
+        set_passes(self.model, passes)
         self.loss = partial(self.fitted._recipe().loss, self.model, n_data=10.0 * len(X))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
@@ -249,36 +262,50 @@ def make_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X.sum(1)) + 0.1 * rng.standard_normal(n)
 
 
-def compare(cases: list[Case], n_features: int, repeats: int) -> None:
+def compare(cases: list[Case], n_features: int, repeats: int, predicts: bool) -> None:
     """Print a row per model for inputs of one dimension."""
     X, y = make_rows(B, n_features)
-    n_predict = max(case.n_predict for case in cases)
-    X_new = np.random.default_rng(1).standard_normal((n_predict, n_features))
     rate = matmul_rate(repeats)
     print(f"\nB = {B}, M = {M}, D = {n_features}; product rate {rate / 1e9:.0f} GFLOP/s (float32)")
-    print(f"{'':18}{'training step, ms':^32}{'':10}{f'{n_predict:,} rows, s':^40}")
     print(
-        f"{'model':18}{'skgp':>8}{'GPyTorch':>10}{'ratio':>8}{'roofline':>10}"
-        f"{'skgp':>12}{'GPyTorch':>10}{'ratio':>8}{'float64':>10}"
+        f"{'training step, ms':18}{'eager':>8}{'compiled':>10}{'GPyTorch':>10}{'ratio':>8}"
+        f"{'compiled':>10}{'roofline':>10}{'compiled':>10}"
     )
+    steps = []
     for case in cases:
         ours = OurStep(case.estimator, X, y)
+        compiled = OurStep(clone(case.estimator), X, y, Passes(compiled=True))
         x, t = ours.batch.x, ours.batch.targets.y[:, 0]
         peer = case.peer(x, t, x[:M].clone())
-        a, b, ratio = alternate(ours, peer, repeats)
-        share = case.n_blocks * step_flops(case.covariance) / rate / a
-        predict = partial(ours.predict, X_new)
-        p, q, p_ratio = alternate(
-            predict,
-            partial(peer.predict, torch.from_numpy(X_new).float(), CHUNK),
-            max(3, repeats // 8),
-            n_warm=1,
-        )
-        ours.model.double()
-        exact = statistics.median(seconds(predict) for _ in range(3))
+        rounds = in_turn((ours, compiled, peer), repeats)
+        times = np.median(rounds, 0)
+        shares = case.n_blocks * step_flops(case.covariance) / rate / times
         print(
-            f"{case.name:18}{a * 1e3:8.1f}{b * 1e3:10.1f}{ratio:8.2f}{share:10.0%}"
-            f"{p:12.2f}{q:10.2f}{p_ratio:8.2f}{exact:10.2f}"
+            f"{case.name:18}{times[0] * 1e3:8.1f}{times[1] * 1e3:10.1f}{times[2] * 1e3:10.1f}"
+            f"{ratio(rounds, 2, 0):8.2f}{ratio(rounds, 2, 1):10.2f}"
+            f"{shares[0]:10.0%}{shares[1]:10.0%}"
+        )
+        steps.append((case, ours, peer))
+    if predicts:
+        compare_predictions(steps, n_features, repeats)
+
+
+def compare_predictions(
+    steps: list[tuple[Case, "OurStep", PeerStep]], n_features: int, repeats: int
+) -> None:
+    """Print a row per model for predictions of new rows."""
+    n_predict = max(case.n_predict for case, _, _ in steps)
+    X_new = np.random.default_rng(1).standard_normal((n_predict, n_features))
+    print(f"{f'{n_predict:,} rows, s':18}{'skgp':>8}{'GPyTorch':>10}{'ratio':>8}{'float64':>10}")
+    for case, ours, peer in steps:
+        predict = partial(ours.predict, X_new)
+        theirs = partial(peer.predict, torch.from_numpy(X_new).float(), CHUNK)
+        rounds = in_turn((predict, theirs), max(3, repeats // 8), n_warm=1)
+        times = np.median(rounds, 0)
+        ours.model.double()
+        exact = np.median(in_turn((predict,), 3, n_warm=1))
+        print(
+            f"{case.name:18}{times[0]:8.2f}{times[1]:10.2f}{ratio(rounds, 1, 0):8.2f}{exact:10.2f}"
         )
 
 
@@ -299,7 +326,7 @@ def scaling(n_features: int, repeats: int) -> None:
             )
             for s in settings
         ]
-        times = in_turn(steps, repeats)
+        times = np.median(in_turn(steps, repeats, n_warm=1), 0)
         work = [passes(**s) for s in settings]
         for i, size in enumerate(sizes):
             print(
@@ -311,14 +338,6 @@ def scaling(n_features: int, repeats: int) -> None:
 def passes(n_sites: int, batch_size: int, n_layers: int) -> int:
     """Rows times GPs of a step: the first layer sees each row once, those above at every node."""
     return batch_size * (WIDTH + n_sites * (WIDTH * (n_layers - 2) + 1))
-
-
-def in_turn(functions: list[OurStep], repeats: int) -> list[float]:
-    """Median time of each function, from calls made in turn."""
-    for function in functions:
-        function()
-    rounds = [[seconds(function) for function in functions] for _ in range(repeats)]
-    return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
 def memory_of_prediction() -> None:
@@ -356,29 +375,30 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run")
+    parser.add_argument("--steps", action="store_true", help="no predictions")
     parser.add_argument("--peak", choices=PEAKS, help="only one peak memory, in this process")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if arguments.peak is not None:
         PEAKS[arguments.peak]()
         return
-    print(f"torch {torch.__version__}, {arguments.threads} threads, medians of {arguments.repeats}")
-    if "flat" in arguments.only:
+    only, repeats, predicts = arguments.only, arguments.repeats, not arguments.steps
+    print(f"torch {torch.__version__}, {arguments.threads} threads, medians of {repeats}")
+    if "flat" in only:
         for n_features in (8, 32):
-            compare(flat_cases(), n_features, arguments.repeats)
-    if "deep" in arguments.only:
-        compare(deep_cases(), 8, arguments.repeats)
-    if "latent" in arguments.only:
-        latent(latent_pair(), 8, arguments.repeats)
-    if "readout" in arguments.only:
-        readouts(readout_cases(), 8, arguments.repeats)
-    if "scaling" in arguments.only:
-        scaling(8, arguments.repeats)
-    if "memory" in arguments.only:
+            compare(flat_cases(), n_features, repeats, predicts)
+    if "deep" in only:
+        compare(deep_cases(), 8, repeats, predicts)
+    if "latent" in only:
+        latent(latent_pair(), 8, repeats)
+    if "readout" in only:
+        readouts(readout_cases(), 8, repeats)
+    if "scaling" in only:
+        scaling(8, repeats)
+    if "memory" in only:
         for peak in PEAKS:  # a process each, since a peak stays
-            threads = str(arguments.threads)
             command = [sys.executable, "-m", "benchmarks.speed", "--peak", peak]
-            subprocess.run([*command, "--threads", threads], check=True)
+            subprocess.run([*command, "--threads", str(arguments.threads)], check=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import numpy as np
 
 __all__ = [
     "CheckpointWarning",
+    "CompilationWarning",
     "FitQualityWarning",
     "InterruptedFitWarning",
     "InvalidFileError",
@@ -23,6 +24,10 @@ class NonFiniteLossError(ArithmeticError):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint cannot be written or read; the fit goes on, or starts, without it."""
+
+
+class CompilationWarning(UserWarning):
+    """`torch.compile` failed; the fit goes on without it, more slowly and with the same result."""
 
 
 class FitQualityWarning(UserWarning):

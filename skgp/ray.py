@@ -163,9 +163,7 @@ def _fit_part(config: dict[str, Any]) -> None:
     target, inputs, weight = config["target"], config["inputs"], config["weight"]
     outputs = [target] if isinstance(target, str) else target
     batches = list(
-        ray.train.get_dataset_shard("train").iter_batches(
-            batch_size=_CHUNK, batch_format="numpy"
-        )
+        ray.train.get_dataset_shard("train").iter_batches(batch_size=_CHUNK, batch_format="numpy")
     )
     X = np.concatenate([_matrix(batch, inputs, np.float32) for batch in batches])
     y = np.concatenate([_matrix(batch, outputs, np.float64) for batch in batches])

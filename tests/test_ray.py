@@ -112,7 +112,9 @@ def test_a_search_on_ray(ray: Any) -> None:
 def test_a_search_on_dask() -> None:
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as local,
         distributed.Client(local),
         joblib.parallel_backend("dask"),
     ):

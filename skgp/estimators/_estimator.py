@@ -67,7 +67,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     _opening: Opening | None  # of a stream that has not settled
     _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
     _is_clone: bool = False
-
     _doc_link_module = "skgp"
 
     # Parameters that a model which goes on reads anew.
@@ -77,6 +76,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "beta_reg",
             "checkpoint",
             "data_parallel",
+            "compile",
             "device",
             "dtype",
             "early_stopping",

@@ -128,6 +128,7 @@ class DSPPRegressor(GPRegressor):
         normalize_y: bool = True,
         noise_floor: float = 1e-5,
         jitter: float = 1e-4,
+        compile: bool = False,
         warm_start: bool = False,
         checkpoint: Any = None,
         memory: Any = None,

@@ -1,10 +1,12 @@
 """FITC regression."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
+from skgp.core.numerics.elementwise import Passes
 from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -55,6 +57,7 @@ class FITCRegressor(GPRegressor):
     # Parameters that the constructor stores.
     n_inducing: int
     jitter: float
+    compile: bool
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class FITCRegressor(GPRegressor):
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        compile: bool = False,
         warm_start: bool = False,
         checkpoint: Any = None,
         memory: Any = None,
@@ -84,4 +88,5 @@ class FITCRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return collapsed_recipe(self, partial(build_fitc, self.n_inducing, self.jitter))
+        recipe = collapsed_recipe(self, partial(build_fitc, self.n_inducing, self.jitter))
+        return replace(recipe, passes=Passes(self.compile))

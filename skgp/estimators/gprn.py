@@ -68,6 +68,7 @@ class GPRNRegressor(GPRegressor):
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        compile: bool = False,
         warm_start: bool = False,
         checkpoint: Any = None,
         memory: Any = None,

@@ -189,6 +189,7 @@ class IWDGPRegressor(GPRegressor):
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-6,
+        compile: bool = False,
         warm_start: bool = False,
         checkpoint: Any = None,
         memory: Any = None,

@@ -74,6 +74,7 @@ class NeuralSBGPRNEmbedding(Embedding):
         normalize_X: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        compile: bool = False,
         checkpoint: Any = None,
         memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",

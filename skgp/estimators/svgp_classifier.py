@@ -86,6 +86,7 @@ class SVGPClassifier(Classifier):
         n_restarts: int = 1,
         normalize_X: bool = True,
         jitter: float = 1e-4,
+        compile: bool = False,
         warm_start: bool = False,
         checkpoint: Any = None,
         memory: Any = None,

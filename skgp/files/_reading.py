@@ -198,7 +198,8 @@ class Reader:
         """Attributes of an object, none of which hides what its class defines."""
         for name in _typed(data, dict):
             default = inspect.getattr_static(cls, name, None)
-            hides = type(default) not in _DEFAULTS or hasattr(nn.Module, name)
+            of_module = issubclass(cls, nn.Module) and hasattr(nn.Module, name)
+            hides = type(default) not in _DEFAULTS or of_module
             if name.startswith("__") or hides:
                 raise InvalidFileError(f"{cls.__name__} may not have an attribute {name!r}")
         return {name: self._value(value) for name, value in data.items()}

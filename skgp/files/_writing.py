@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skgp.core.layers.kept import Kept
 from skgp.estimators._estimator import Estimator
 from skgp.files._trusted import NAMES, name_of
 from skgp.fitting.table import Array
@@ -146,7 +147,8 @@ class Writer:
         return {"parameter": {**self._stored(tensor), "requires_grad": tensor.requires_grad}}
 
     def _of_module(self, module: nn.Module) -> Any:
-        attributes = {name: v for name, v in vars(module).items() if name not in _NEW}
+        named = vars(module).items()
+        attributes = {n: v for n, v in named if n not in _NEW and not isinstance(v, Kept)}
         hooks = [name for name in _NEW if name.endswith("_hooks") and vars(module)[name]]
         if hooks and (hooks != [_HOOKS_OF_GPYTORCH] or "_priors" not in attributes):
             raise ValueError(f"{type(module).__name__} has hooks, which cannot be saved")

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.inducing import kmeans_inducing_points
+from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.draws import make_seed
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.optimizers import Clipped
@@ -396,4 +397,5 @@ def draw_seed(rng: np.random.RandomState) -> int:
 def candidate(recipe: Recipe, model: Model, n_data: float) -> Candidate[Model]:
     """A model to train on rows of this sum of weights."""
     loss = partial(recipe.loss, model, n_data=n_data)
+    set_passes(model, recipe.passes)
     return Candidate(model, loss, recipe.optimizer(model, n_data), model.n_steps)

@@ -58,7 +58,7 @@ class Layers(Source):
         return log_omega
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
-        factors, fixed = self.stack.factors(), nodes(1)
+        factors, fixed = self.stack.known_factors(), nodes(1)
         if self._predicted is None:
             return lambda x: self.stack(x, fixed, factors)
         predicted = self._predicted

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, cast
 from torch import Tensor
 
 from skgp.core.data import Batch
+from skgp.core.numerics.elementwise import EAGER, Passes
 from skgp.core.training.optimizers import Optimizer
 from skgp.core.training.plan import Plan, continued, count_batches, gradual, one_cycle
 from skgp.fitting.model import Model
@@ -232,6 +233,8 @@ class Recipe:
         Why there is no training on chunks of a stream.
     divergence : callable n_data -> float, optional
         Weight of the divergences of what all rows share.
+    passes : Passes
+        How the element-wise functions of a step run.
     short : (int, Recipe), optional
         The most rows of a table of one output that another recipe is for, and that recipe.
     """
@@ -246,6 +249,7 @@ class Recipe:
     goes_on: Callable[[Model, Table], None] = with_any_rows
     no_stream: str | None = None
     divergence: Callable[[float], float] | None = None
+    passes: Passes = EAGER
     short: "tuple[int, Recipe] | None" = None
 
     def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":

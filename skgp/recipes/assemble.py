@@ -8,6 +8,7 @@ from skgp.core.kernels.choice import layer_kernels
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.marginal.starts import start_hyperparameters
+from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
@@ -105,6 +106,7 @@ def stack_recipe(
         dtype=partial(float64_if_one_batch, p.batch_size),
         no_stream=no_stream_if_stopping(p),
         divergence=beta_reg,
+        passes=Passes(p.compile),
     )
 
 

@@ -66,7 +66,7 @@ class ChainLayers(Layers):
         return (super().log_weights(nodes) - math.log(n)).repeat(n)
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
-        factors, fixed = self.stack.factors(), nodes(1)
+        factors, fixed = self.stack.known_factors(), nodes(1)
         # Each position gives other functions and, above the first layer, other inputs of each
         # kernel, so they run one after another. The factors of Kuu are the same for all.
         stacks = [self._factors_at(factors, position) for position in self.chain.positions]

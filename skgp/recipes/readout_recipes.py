@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import ELBO
 from skgp.fitting.recipe import (
     NEVER,
@@ -74,4 +75,5 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
         dtype=partial(float64_if_one_batch, p.batch_size),
         with_rows=with_latent_inputs,
         no_stream="each row has a posterior of its own",
+        passes=Passes(p.compile),
     )

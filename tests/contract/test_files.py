@@ -95,8 +95,9 @@ def assert_same(a: Any, b: Any, seen: set[int]) -> None:
         assert_same(a.get_state(), b.get_state(), seen)
     elif isinstance(b, nn.Module):
         hooks = {name for name in vars(b) if name.endswith("_hooks")}
-        assert vars(a).keys() == vars(b).keys()
-        for name in vars(b).keys() - hooks:
+        computed = {"_kept"}  # by predictions
+        assert vars(a).keys() - computed == vars(b).keys() - computed
+        for name in vars(b).keys() - hooks - computed:
             assert_same(vars(a)[name], vars(b)[name], seen)
     elif hasattr(b, "__dict__") and not isinstance(b, type | FunctionType):
         assert_same(vars(a), vars(b), seen)

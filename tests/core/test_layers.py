@@ -34,7 +34,7 @@ from skgp.core.layers.posteriors import Covariance
 from skgp.core.layers.projection import project
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import DecoupledGP
-from skgp.core.numerics import linalg
+from skgp.core.numerics import triangular
 
 JITTER = 1e-4
 
@@ -420,6 +420,6 @@ def test_moments_and_gradients_do_not_depend_on_chunks_or_blocks(
     expected = results()
     monkeypatch.setattr(base, "_BLOCK", 1)
     monkeypatch.setattr(base, "_MIN_CHUNK", 4)
-    monkeypatch.setattr(linalg, "_BLOCK", 2)
+    monkeypatch.setattr(triangular, "_BLOCK", 2)
     for actual, wanted in zip(results(), expected, strict=True):
         torch.testing.assert_close(actual, wanted, rtol=1e-10, atol=1e-12)

@@ -15,12 +15,10 @@ from skgp.core.numerics.linalg import (
     basis_weights,
     cholesky,
     correlated,
+    gram,
     inverse_cholesky,
     log_det_and_quadratic,
     log_mean_exp,
-    lower_outer,
-    lower_product,
-    upper_product,
 )
 from skgp.core.objectives.objective import ELBO, loss
 from skgp.core.stacks.stack import GPStack
@@ -289,13 +287,7 @@ def test_log_det_and_quadratic_gradients(rng: np.random.Generator) -> None:
     )
 
 
-@pytest.mark.parametrize("size", [1, 64, 95, 96, 128, 333])
-def test_triangular_products_are_those_of_dense_matrices(
-    rng: np.random.Generator, size: int
-) -> None:
-    """With one block, with several, and with blocks of unequal size."""
-    L, K, A = normal(rng, 2, size, size).tril(), normal(rng, 2, size, 5), normal(rng, 2, size, 5)
-    torch.testing.assert_close(lower_product(L, K), torch.einsum("wij,wjn->win", L, K))
-    torch.testing.assert_close(upper_product(L, K), torch.einsum("wji,wjn->win", L, K))
-    outer = torch.einsum("win,wjn->wij", A, K)
-    torch.testing.assert_close(lower_outer(A, K), outer * torch.ones(size, size).tril())
+def test_gram_matrix_and_gradient(rng: np.random.Generator) -> None:
+    R = normal(rng, 2, 7, 7).requires_grad_()
+    torch.testing.assert_close(gram(R), torch.einsum("wij,wkj->wik", R, R))
+    assert torch.autograd.gradcheck(gram, R)

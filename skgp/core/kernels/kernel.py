@@ -5,10 +5,12 @@ A layer multiplies its moments by `variance` (one number per GP) instead of scal
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import gpytorch
 from torch import Tensor, nn
+
+from skgp.core.numerics.elementwise import EAGER, Passes
 
 GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
 KernelLike: TypeAlias = "str | GPyTorchBase"
@@ -16,7 +18,19 @@ LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all lay
 
 
 class Kernel(nn.Module, ABC):
-    """Covariance functions of W independent GPs over D inputs, in units of `variance`."""
+    """Covariance functions of W independent GPs over D inputs, in units of `variance`.
+
+    Attributes
+    ----------
+    passes : Passes
+        How element-wise functions of blocks run, in the kernel and in the layer that has it; a copy
+        of the kernel is eager.
+    """
+
+    passes: Passes = EAGER
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "passes"}
 
     @property
     @abstractmethod
@@ -60,3 +74,10 @@ class Kernel(nn.Module, ABC):
         Zero for a kernel of a user, whose priors are its own.
         """
         return 0.0
+
+
+def set_passes(model: nn.Module, passes: Passes) -> None:
+    """Say how the element-wise functions of all layers of a model run."""
+    for module in model.modules():
+        if isinstance(module, Kernel):
+            module.passes = passes

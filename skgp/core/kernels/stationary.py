@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
+from skgp.core.numerics.elementwise import Passes, matern12, matern32, matern52, rbf
 
 _SPREAD: Final = 0.1  # of log lengthscales around their mean, if they are pulled together
 
@@ -24,7 +25,8 @@ class Profile(NamedTuple):
     scale : float
         `evaluate` takes t = scale * r2: the factor costs nothing where distances are computed.
     evaluate : callable (t, overwritten) -> (k, h)
-        The kernel and a tensor in proportion to its slope.
+        The kernel and a tensor in proportion to its slope; rounding may have left t on the wrong
+        side of zero.
     slope : float
         dk/dr2 = slope * h.
     """
@@ -34,48 +36,11 @@ class Profile(NamedTuple):
     slope: float
 
 
-def _decay(negative: Tensor) -> Tensor:
-    """exp, in place, with zero for the lowest numbers."""
-    # A step multiplies three correlations with each other and with a slope. In float32 the product
-    # is denormal from exp(-25) on, and arithmetic with denormal numbers is slow.
-    zero = math.log(torch.finfo(negative.dtype).tiny) / 3.5
-    return torch.threshold_(negative, zero, -math.inf).exp_()
-
-
-def _rbf(t: Tensor) -> tuple[Tensor, Tensor]:
-    # k = exp(-r^2 / 2), dk/dr2 = -k / 2; t = r^2 / 2
-    k = _decay(t.neg_())
-    return k, k
-
-
-def _matern12(t: Tensor) -> tuple[Tensor, Tensor]:
-    # k = exp(-r), dk/dr2 = -exp(-r) / 2r; t = r^2. The slope has a pole where points coincide: the
-    # floor on r keeps it finite.
-    r = t.sqrt_()
-    k = _decay(r.neg())
-    return k, k / r.clamp_(min=math.sqrt(torch.finfo(r.dtype).eps))
-
-
-def _matern32(t: Tensor) -> tuple[Tensor, Tensor]:
-    # k = (1 + s) exp(-s), dk/dr2 = -3/2 exp(-s) with s = sqrt(3) r; t = s^2
-    s = t.sqrt_()
-    e = _decay(s.neg())
-    return s.add_(1.0).mul_(e), e
-
-
-def _matern52(t: Tensor) -> tuple[Tensor, Tensor]:
-    # k = (1 + s + s^2 / 3) exp(-s), dk/dr2 = -5/6 (1 + s) exp(-s) with s = sqrt(5) r; t = s^2
-    s = t.sqrt_()
-    e = _decay(s.neg())
-    h = (s + 1.0).mul_(e)
-    return torch.addcmul(h, s.square_(), e, value=1.0 / 3.0, out=e), h
-
-
 PROFILES: Final[dict[str, Profile]] = {
-    "rbf": Profile(0.5, _rbf, -0.5),
-    "matern12": Profile(1.0, _matern12, -0.5),
-    "matern32": Profile(3.0, _matern32, -1.5),
-    "matern52": Profile(5.0, _matern52, -5.0 / 6.0),
+    "rbf": Profile(-0.5, rbf, -0.5),
+    "matern12": Profile(1.0, matern12, -0.5),
+    "matern32": Profile(3.0, matern32, -1.5),
+    "matern52": Profile(5.0, matern52, -5.0 / 6.0),
 }
 
 
@@ -83,23 +48,25 @@ class _CrossCovariance(torch.autograd.Function):
     """k(Z, x) for inputs Z (W, M, D), x (N, D) or (W, N, D), and lengthscales exp(l) (W, 1, D)."""
 
     @staticmethod
-    def forward(ctx: Any, Z: Tensor, x: Tensor, log_scale: Tensor, profile: Profile) -> Tensor:
+    def forward(
+        ctx: Any, Z: Tensor, x: Tensor, log_scale: Tensor, profile: Profile, passes: Passes
+    ) -> Tensor:
         inverse = torch.exp(-log_scale)
         z, scaled = Z * inverse, x * inverse
-        k, h = profile.evaluate(_squared_distance(z, scaled, profile.scale))
+        k, h = passes(profile.evaluate, _squared_distance(z, scaled, profile.scale))
         ctx.save_for_backward(z, scaled, h, inverse)
         ctx.slope, ctx.shape = profile.slope, x.shape
         return k
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, Tensor, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None, Tensor, None, None]:
         z, x, h, inverse = ctx.saved_tensors
         w = grads[0] * h  # dloss/dr2 = slope w, and dr2/dz = 2 (z - x)
         dz = _weighted_differences(w, z, x, 2.0 * ctx.slope)
         dx = _weighted_differences(w.mT, x, z, 2.0 * ctx.slope)
         d_log = _log_scale_gradient(dz, z, inverse) + _log_scale_gradient(dx, x, inverse)
         d_inputs = (dx * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[1] else None
-        return dz * inverse, d_inputs, d_log, None
+        return dz * inverse, d_inputs, d_log, None, None
 
 
 class _Covariance(torch.autograd.Function):
@@ -109,25 +76,25 @@ class _Covariance(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, log_scale: Tensor, profile: Profile) -> Tensor:
+    def forward(ctx: Any, x: Tensor, log_scale: Tensor, profile: Profile, passes: Passes) -> Tensor:
         inverse = torch.exp(-log_scale)
         z = x * inverse
         t = _squared_distance(z, None, profile.scale)
         t.diagonal(dim1=-2, dim2=-1).zero_()
-        k, h = profile.evaluate(t)
+        k, h = passes(profile.evaluate, t)
         ctx.save_for_backward(z, h, inverse)
         ctx.slope, ctx.shape = profile.slope, x.shape
         return k
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, Tensor, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, Tensor, None, None]:
         z, h, inverse = ctx.saved_tensors
         w = grads[0] * h
         w = w + w.mT
         w.diagonal(dim1=-2, dim2=-1).zero_()
         dz = _weighted_differences(w, z, z, 2.0 * ctx.slope)
         dx = (dz * inverse).sum_to_size(ctx.shape) if ctx.needs_input_grad[0] else None
-        return dx, _log_scale_gradient(dz, z, inverse), None
+        return dx, _log_scale_gradient(dz, z, inverse), None, None
 
 
 def _log_scale_gradient(dz: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
@@ -148,7 +115,7 @@ def _squared_distance(z: Tensor, x: Tensor | None, scale: float) -> Tensor:
         x = x - centre
         xx = x.square().sum(-1, keepdim=True)
     right = torch.cat([x, xx, torch.ones_like(xx)], -1)
-    return torch.matmul(left, right.mT).clamp_(min=0.0)
+    return torch.matmul(left, right.mT)
 
 
 def _weighted_differences(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Tensor:
@@ -208,18 +175,20 @@ class Stationary(Kernel):
         return -0.5 * moves.square().sum()
 
     def Kuu(self, Z: Tensor) -> Tensor:
-        K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name])
+        K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name], self.passes)
         return K
 
     def Kuf(self, Z: Tensor, x: Tensor) -> Tensor:
-        K: Tensor = _CrossCovariance.apply(Z, x, self._log_scale(1), PROFILES[self.name])
+        K: Tensor = _CrossCovariance.apply(
+            Z, x, self._log_scale(1), PROFILES[self.name], self.passes
+        )
         return K
 
     def kff(self, x: Tensor) -> Tensor:
         return torch.ones(1, 1, dtype=x.dtype, device=x.device)
 
     def Kff(self, x: Tensor) -> Tensor:
-        K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name])
+        K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name], self.passes)
         return K
 
     def log_prior(self) -> Tensor | float:

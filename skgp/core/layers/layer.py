@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 
-_BLOCK = 400_000  # numbers of a kernel block: a few such blocks fit in the cache
+_BLOCK = 4_000_000  # bytes of a kernel block: a few such blocks fit in the cache
 _MIN_CHUNK = 256
 
 
@@ -82,6 +82,11 @@ class Layer(nn.Module, ABC):
     @abstractmethod
     def factors(self) -> Any:
         """Everything that depends on parameters alone; one Cholesky factor per basis."""
+
+    def known_factors(self) -> Any:
+        """The factors for a prediction, without gradients; layers may keep them between calls."""
+        with torch.no_grad():
+            return self.factors()
 
     @abstractmethod
     def unit_moments(self, x: Tensor, factors: Any) -> tuple[Tensor, Tensor, Tensor]:

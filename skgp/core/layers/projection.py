@@ -8,11 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.linalg import lower_outer, lower_product, upper_product
+from skgp.core.numerics.elementwise import (
+    EAGER,
+    Passes,
+    diagonal_moments,
+    diagonal_slopes,
+    full_moments,
+    full_slopes,
+)
+from skgp.core.numerics.triangular import lower_outer, lower_product, mirrored, upper_product
 
 
 def project(
-    Kuf: Tensor, L_inv: Tensor, q_cov: Tensor, weights: Tensor
+    Kuf: Tensor, L_inv: Tensor, q_cov: Tensor, weights: Tensor, passes: Passes = EAGER
 ) -> tuple[Tensor, Tensor, Tensor]:
     """For each GP, with S the covariance of q: weights^T A, |A|^2 and diag(A^T S A).
 
@@ -23,13 +31,15 @@ def project(
     q_cov : Tensor of shape (W, M, M) or (W, M)
         S, or its diagonal.
     weights : Tensor of shape (W, M)
+    passes : Passes
+        How element-wise functions run.
 
     Returns
     -------
     mean, explained, q : Tensor of shape (W, N)
     """
     projection = _FullProjection if q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(Kuf, L_inv, q_cov, weights)
+    mean, explained, q = projection.apply(Kuf, L_inv, q_cov, weights, passes)
     return mean, explained, q
 
 
@@ -60,50 +70,42 @@ class _DiagonalProjection(torch.autograd.Function):
     """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
 
     @staticmethod
-    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor) -> Any:
+    def forward(
+        ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor, passes: Passes
+    ) -> Any:
         A = lower_product(L_inv, Kuf)
-        rows = torch.stack([torch.ones_like(s), s], -2) @ A.square()  # (W, 2, N)
-        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
         ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
-        return mean, rows[:, 0], rows[:, 1]
+        ctx.passes = passes
+        return passes(diagonal_moments, A, q_mu, s)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
-        d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A (d_explained + s d_q)
-        d_explained, twice = 2.0 * d_explained.unsqueeze(-2), 2.0 * s.unsqueeze(-1)
-        slope = torch.addcmul(d_explained, twice, d_q.unsqueeze(-2))
-        dA = slope.mul_(A).addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
-        ds = (A.square() @ d_q.unsqueeze(-1)).squeeze(-1)
-        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu
+        dA, d_mu, ds = ctx.passes(diagonal_slopes, A, q_mu, s, *grads)
+        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu, None
 
 
 class _FullProjection(torch.autograd.Function):
     """Moments for a full S: one product S A serves the value and the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor) -> Any:
+    def forward(
+        ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor, passes: Passes
+    ) -> Any:
         A = lower_product(L_inv, Kuf)
         SA = S @ A
-        mean = (q_mu.unsqueeze(-2) @ A).squeeze(-2)
         ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
-        return mean, A.square().sum(-2), (A * SA).sum(-2).clamp_(min=0.0)
+        ctx.passes = passes
+        return passes(full_moments, A, SA, q_mu)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
-        d_mean, d_explained, d_q = grads
-        # dA = q_mu d_mean^T + 2 A d_explained + 2 S A d_q;  dS = A diag(d_q) A^T
-        dA = A * (2.0 * d_explained).unsqueeze(-2)
-        dA.addcmul_(SA, (2.0 * d_q).unsqueeze(-2))
-        dA.addcmul_(q_mu.unsqueeze(-1), d_mean.unsqueeze(-2))
+        dA, d_mu = ctx.passes(full_slopes, A, SA, q_mu, *grads)
         dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
-        lower = lower_outer(torch.mul(A, d_q.unsqueeze(-2), out=dA), A)
-        dS = lower + lower.tril(-1).mT
-        d_mu = (A @ d_mean.unsqueeze(-1)).squeeze(-1)
-        return dKuf, dL_inv, dS, d_mu
+        # dS = A diag(d_q) A^T
+        dS = mirrored(lower_outer(torch.mul(A, grads[2].unsqueeze(-2), out=dA), A))
+        return dKuf, dL_inv, dS, d_mu, None
 
 
 class _SharedForm(torch.autograd.Function):

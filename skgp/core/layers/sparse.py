@@ -2,16 +2,17 @@
 
 import math
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Layer
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
-from skgp.core.numerics.linalg import inverse_cholesky
+from skgp.core.numerics.linalg import gram, inverse_cholesky
 
 
 class Factors(NamedTuple):
@@ -52,14 +53,33 @@ def make_factors(
     if q_sqrt is None:
         q_cov = torch.zeros_like(q_mu)
     else:
-        q_cov = q_sqrt @ q_sqrt.mT if q_sqrt.dim() == 3 else q_sqrt.square()
+        q_cov = gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
     return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
 
 
 class SparseLayer(Layer):
-    """Abstract base of the layers with inducing inputs."""
+    """Abstract base of the layers with inducing inputs.
+
+    A layer keeps the factors of its last prediction until anything in it changes. Copies, pickles
+    and files are without them.
+    """
 
     Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
+    _kept: Kept | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
+    def known_factors(self) -> Factors:
+        content = Content.of(self)
+        kept = self._kept  # read once: another thread may set it at any time
+        if kept is None or not kept.content.equals(content):
+            with torch.inference_mode(False), torch.no_grad():
+                # First the copy: after a change between the two the next call refuses the factors.
+                kept = Kept(content.copied(), self.factors())
+            self._kept = kept
+        factors: Factors = kept.factors
+        return factors
 
     @property
     @abstractmethod
@@ -72,7 +92,8 @@ class SparseLayer(Layer):
 
     def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         # Blocks of size M x chunk stay in the cache, and their memory is used again and again.
-        size = max(_MIN_CHUNK, _BLOCK // self.Z[..., 0].numel())
+        of_input = self.Z[..., 0].numel() * x.element_size()  # bytes
+        size = max(_MIN_CHUNK, _BLOCK // of_input)
         parts = x.tensor_split(math.ceil(len(x) / size))
         chunks = [self.chunk_moments(part, factors) for part in parts]
         if len(chunks) == 1:
@@ -140,10 +161,11 @@ class SparseGP(SparseLayer):
         return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
-        projection = project_shared if self.is_shared else project
-        return projection(
-            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
-        )
+        Kuf = self.kernel.Kuf(self.Z, x)
+        of_q = factors.L_inv, factors.q_cov, factors.column_weights
+        if self.is_shared:
+            return project_shared(Kuf, *of_q)
+        return project(Kuf, *of_q, self.kernel.passes)
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)

@@ -18,9 +18,8 @@ class TwoBasisGP(SparseLayer):
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         assert factors.basis_weights is not None
         further = factors.basis_weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
-        mean, explained, q = project(
-            self.kernel.Kuf(self.Z, x), factors.L_inv, factors.q_cov, factors.column_weights
-        )
+        of_q = factors.L_inv, factors.q_cov, factors.column_weights
+        mean, explained, q = project(self.kernel.Kuf(self.Z, x), *of_q, self.kernel.passes)
         return mean + further.squeeze(-2), explained, q
 
 

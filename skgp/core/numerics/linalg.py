@@ -7,19 +7,23 @@ through Cholesky, inverse and product takes most of the time of a one-layer step
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.triangular import (
+    lower_gram,
+    lower_lower,
+    triangular_inverse,
+    upper_product,
+)
 from skgp.exceptions import NotPositiveDefiniteError
 
 LOG_2PI = math.log(2.0 * math.pi)
 _JITTER_STEPS = 5  # ladder: jitter, 10 jitter, ..., 10^4 jitter
 _SHRINKAGE = 1e-3  # of correlations, relative; its ladder ends where none are left
 _SHRINKAGE_STEPS = 4
-_BLOCK = 64  # rows of a triangular matrix that are multiplied at a time
 
 
 def cholesky(K: Tensor, jitter: float) -> Tensor:
@@ -159,6 +163,12 @@ def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
     return result
 
 
+def gram(R: Tensor) -> Tensor:
+    """R R^T for matrices R (W, M, M)."""
+    result: Tensor = _Gram.apply(R)
+    return result
+
+
 def log_det_and_quadratic(K: Tensor, r: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
     """Both terms of a normal density, log|K| and r^T K^-1 r, from one Cholesky factor.
 
@@ -219,8 +229,7 @@ def through_jitter(dK: Tensor, jitter: float) -> Tensor:
 class _InverseCholesky(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, K: Tensor, L: Tensor, jitter: float) -> Tensor:
-        eye = torch.eye(K.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
-        L_inv = torch.linalg.solve_triangular(L, eye, upper=False).to(K.dtype)
+        L_inv = triangular_inverse(L).to(K.dtype)
         ctx.save_for_backward(L_inv)
         ctx.jitter = jitter
         return L_inv
@@ -230,9 +239,24 @@ class _InverseCholesky(torch.autograd.Function):
         # Reverse mode of L -> L^-1 is dL = -L^-T dL_inv L^-T; with Murray (2016), Eqn 10,
         # dK = sym(L^-T Phi(L^T dL) L^-1), and L^T dL collapses to -dL_inv L^-T.
         (L_inv,) = ctx.saved_tensors
-        P = half_tril(grads[0] @ L_inv.mT)
-        G = L_inv.mT @ (P @ L_inv)
+        P = lower_gram(grads[0], L_inv)
+        P.diagonal(dim1=-2, dim2=-1).mul_(0.5)
+        G = upper_product(L_inv, lower_lower(P, L_inv))
         return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None, None
+
+
+class _Gram(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, R: Tensor) -> Tensor:
+        ctx.save_for_backward(R)
+        return R @ R.mT
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Tensor:
+        # dR = (dS + dS^T) R: one product, of which autograd would make two.
+        (R,) = ctx.saved_tensors
+        dR: Tensor = (grads[0] + grads[0].mT) @ R
+        return dR
 
 
 class _Correlated(torch.autograd.Function):
@@ -297,41 +321,6 @@ class _LogDetAndQuadratic(torch.autograd.Function):
         dK.sub_((d_quadratic * a).unsqueeze(-1) * a.unsqueeze(-2))
         dr = (2.0 * d_quadratic * a).to(ctx.dtype)
         return through_jitter(dK, ctx.jitter).to(ctx.dtype), dr, None
-
-
-def lower_product(L: Tensor, K: Tensor) -> Tensor:
-    """L K for a lower triangular L (W, M, M) and K (W, M, N).
-
-    Torch has no product with a triangular matrix. A product by blocks of rows, without most of
-    their zeros, takes less time than the full product, and much less than a triangular solve.
-    """
-    out = torch.empty_like(K)
-    for start, end in _blocks(L):
-        torch.bmm(L[:, start:end, :end], K[:, :end], out=out[:, start:end])
-    return out
-
-
-def upper_product(L: Tensor, K: Tensor) -> Tensor:
-    """L^T K for a lower triangular L, as `lower_product`."""
-    out = torch.empty_like(K)
-    for start, end in _blocks(L):
-        torch.bmm(L[:, start:, start:end].mT, K[:, start:], out=out[:, start:end])
-    return out
-
-
-def lower_outer(A: Tensor, K: Tensor) -> Tensor:
-    """Lower triangle of A K^T for A, K (W, M, N): the gradient in L of `lower_product`."""
-    out = A.new_zeros(len(A), A.shape[1], K.shape[1])
-    for start, end in _blocks(out):
-        torch.bmm(A[:, start:end], K[:, :end].mT, out=out[:, start:end, :end])
-    return out.tril_()
-
-
-def _blocks(L: Tensor) -> list[tuple[int, int]]:
-    size = L.shape[-1]
-    n_blocks = max(1, round(size / _BLOCK))
-    bounds = [size * i // n_blocks for i in range(n_blocks + 1)]
-    return list(pairwise(bounds))
 
 
 def log_mean_exp(values: Tensor, dim: int) -> Tensor:

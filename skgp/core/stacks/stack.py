@@ -76,8 +76,15 @@ class Stack(nn.Module, ABC):
     def top(self) -> Layer:
         """The layer whose functions the likelihood, or a readout in front of it, sees."""
 
+    def known_factors(self) -> list[Any]:
+        """Factors of every layer for a prediction, which layers may have kept from the last one."""
+        factors = []
+        for layer in self.layers:
+            factors.append(layer.known_factors())
+        return factors
+
     def factors(self) -> list[Any]:
-        """Factors of every layer: what a step or a prediction call computes once."""
+        """Factors of every layer: what a training step computes once."""
         factors = []
         for layer in self.layers:
             factors.append(layer.factors())

@@ -1,0 +1,79 @@
+"""Lower triangular matrices (W, M, M): products and inverses by blocks, without most of the zeros.
+
+Torch has no product with a triangular matrix. A product by blocks takes less time than the full
+one, and much less than a triangular solve.
+"""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+_BLOCK = 64  # rows of a matrix that are multiplied at a time
+_LEAF = 80  # rows from which on an inverse is made of those of two halves
+
+
+def lower_product(L: Tensor, K: Tensor) -> Tensor:
+    """L K for K (W, M, N)."""
+    out = torch.empty_like(K)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:end, :end], K[:, :end], out=out[:, start:end])
+    return out
+
+
+def upper_product(L: Tensor, K: Tensor) -> Tensor:
+    """L^T K for K (W, M, N)."""
+    out = torch.empty_like(K)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:, start:end].mT, K[:, start:], out=out[:, start:end])
+    return out
+
+
+def lower_outer(A: Tensor, K: Tensor) -> Tensor:
+    """Lower triangle of A K^T for A, K (W, M, N): the gradient in L of `lower_product`."""
+    out = A.new_zeros(len(A), A.shape[1], K.shape[1])
+    for start, end in _blocks(out):
+        torch.bmm(A[:, start:end], K[:, :end].mT, out=out[:, start:end, :end])
+    return out.tril_()
+
+
+def lower_lower(L: Tensor, K: Tensor) -> Tensor:
+    """L K for a lower triangular K too."""
+    out = torch.zeros_like(K)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:end, :end], K[:, :end, :end], out=out[:, start:end, :end])
+    return out
+
+
+def lower_gram(L: Tensor, K: Tensor) -> Tensor:
+    """Lower triangle of L K^T for a lower triangular K, which what L has above has no part in."""
+    out = torch.zeros_like(K)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:end, :end], K[:, :end, :end].mT, out=out[:, start:end, :end])
+    return out.tril_()
+
+
+def mirrored(lower: Tensor) -> Tensor:
+    """The symmetric matrices with this lower triangle."""
+    return lower + lower.tril(-1).mT
+
+
+def triangular_inverse(L: Tensor) -> Tensor:
+    """L^-1, by halves: [[A, 0], [C, B]]^-1 = [[A^-1, 0], [-B^-1 C A^-1, B^-1]]."""
+    size = L.shape[-1]
+    if size <= _LEAF:
+        eye = torch.eye(size, dtype=L.dtype, device=L.device).expand_as(L)
+        return torch.linalg.solve_triangular(L, eye, upper=False)
+    half = size // 2
+    out = torch.zeros(L.shape, dtype=L.dtype, device=L.device)
+    A, B = triangular_inverse(L[:, :half, :half]), triangular_inverse(L[:, half:, half:])
+    out[:, :half, :half], out[:, half:, half:] = A, B
+    torch.bmm(B, L[:, half:, :half] @ A, out=out[:, half:, :half]).neg_()
+    return out
+
+
+def _blocks(L: Tensor) -> list[tuple[int, int]]:
+    size = L.shape[-1]
+    n_blocks = max(1, round(size / _BLOCK))
+    bounds = [size * i // n_blocks for i in range(n_blocks + 1)]
+    return list(pairwise(bounds))
