@@ -6,13 +6,21 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from skgp.distributions import NormalMixture
+from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.predict import Chunks, normal_mixtures
-from skgp.fitting.rows import Rows, check_observed, check_rows, check_same_outputs, split_rows
+from skgp.fitting.rows import (
+    Rows,
+    check_counts,
+    check_observed,
+    check_rows,
+    check_same_outputs,
+    split_rows,
+)
 from skgp.fitting.table import Array
+from skgp.recipes.outputs import COUNTS
 
 
 def _takes_streams(estimator: Any) -> bool:
@@ -30,6 +38,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     # Parameters that every family stores in its constructor.
     normalize_X: bool
     normalize_y: bool
+    likelihood: str = "normal"  # of families that have no such parameter
 
     # ------------------------------------------------------------------ fit
 
@@ -128,7 +137,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     # -------------------------------------------------------------- predict
 
-    def predict_dist(self, X: Any) -> NormalMixture:
+    def predict_dist(self, X: Any) -> ContinuousDistribution:
         """Predictive distribution of y, in its units, noise included.
 
         Parameters
@@ -137,10 +146,12 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
         Returns
         -------
-        NormalMixture with n rows
+        NormalMixture with n rows, CountMixture for counts
         """
-        chunks = self._predictive(X)
-        return NormalMixture.gather(chunks.parts, chunks.n_rows)
+        fitted = self._snapshot()
+        chunks = fitted._mixtures(X)
+        dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
+        return fitted._observed(dist)
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
@@ -181,7 +192,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         (mean,) = chunks.gather(lambda dist: (dist.mean(),))
         return mean
 
-    def predict_proba(self, X: Any) -> NormalMixture:
+    def predict_proba(self, X: Any) -> ContinuousDistribution:
         """The distribution of `predict_dist`, under the name that Pipeline forwards.
 
         Parameters
@@ -190,7 +201,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
         Returns
         -------
-        NormalMixture with n rows
+        distribution with n rows
         """
         return self.predict_dist(X)
 
@@ -244,6 +255,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     # --------------------------------------------------- fitted attributes
 
     noise_variance_ = property(_attributes.noise_variance)
+    likelihood_parameters_ = property(_attributes.likelihood_parameters)
 
     # ------------------------------------------------------------- helpers
 
@@ -256,6 +268,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
         rows = check_rows(self, X, y, sample_weight, reset=reset)
+        if self._has_counts:
+            check_counts(rows.y)
         if not reset:
             check_same_outputs("y", rows.y, self._output_shape)
         return rows
@@ -263,16 +277,31 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
         rows = check_rows(self, X, y, sample_weight, reset=False, suffix="_val")
         check_same_outputs("y_val", rows.y, training.y.shape[1:])
+        if self._has_counts:
+            check_counts(rows.y, "y_val")
         return rows
 
-    def _targets(self) -> Targets:
-        return Targets((self.normalize_X, self.normalize_y), ("y", "normalize_y"), observed)
+    @property
+    def _has_counts(self) -> bool:
+        return self.likelihood in COUNTS
 
-    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+    def _targets(self) -> Targets:
+        is_scaled = self.normalize_y and not self._has_counts
+        return Targets((self.normalize_X, is_scaled), ("y", "normalize_y"), observed)
+
+    def _predictive(self, X: Any) -> Chunks[Any]:
         """Predictive distributions of y of chunks of rows, in its units, noise included."""
         fitted = self._snapshot()
-        model = fitted.model_
-        return normal_mixtures(model, fitted._inputs(X), model.predictor(), fitted._output_shape)
+        chunks = fitted._mixtures(X)
+        return Chunks(chunks.n_rows, map(fitted._observed, chunks.parts))
+
+    def _mixtures(self, X: Any) -> Chunks[NormalMixture]:
+        """Of chunks of rows the distributions of y, or of what the likelihood makes it of."""
+        model = self.model_
+        return normal_mixtures(model, self._inputs(X), model.predictor(), self._output_shape)
+
+    def _observed(self, dist: NormalMixture) -> Any:
+        return self.model_.likelihood.observed(dist)
 
 
 class GPRegressor(Regressor):

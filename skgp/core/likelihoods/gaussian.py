@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
-from skgp.core.likelihoods.likelihood import Likelihood, Predictive, Term, expected_log_prob
+from skgp.core.likelihoods.likelihood import Observation, Predictive, Term, expected_log_prob
 from skgp.core.numerics.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
 
 
-class Gaussian(Likelihood):
+class Gaussian(Observation):
     """y = M f + e, e ~ N(0, diag(noise_var)): one noise variance per output.
 
     Without a mixing matrix output k is latent k. With one (linear model of coregionalisation; deep
@@ -55,15 +55,15 @@ class Gaussian(Likelihood):
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var
-        log_prob = _log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
-        return _sum_observed(log_prob, targets.mask)
+        log_prob = log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
+        return sum_observed(log_prob, targets.mask)
 
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         residual = targets.y - mean
         if self.mixing is None:
-            log_prob = _log_normal(residual, v_prior + v_q + self.noise_var)
-            return _sum_observed(log_prob, targets.mask)
+            log_prob = log_normal(residual, v_prior + v_q + self.noise_var)
+            return sum_observed(log_prob, targets.mask)
         return _log_joint_normal(residual, self._covariance(latent), targets.mask)
 
     def gamma_expectation(self, latent: Latent, targets: Targets, gamma: float) -> Tensor:
@@ -86,7 +86,7 @@ class Gaussian(Likelihood):
         # int p^g dy = (2 pi s2)^((1 - g) / 2) g^(-1/2)
         log_integral = -0.5 * (beta * (LOG_2PI + noise.log()) + math.log(gamma))
         term = torch.expm1(log_power - beta / gamma * log_integral) * (gamma / beta)
-        return _sum_observed(term, targets.mask)
+        return sum_observed(term, targets.mask)
 
     def vfitc_bound(self, latent: Latent, targets: Targets) -> Tensor:
         """Data term of VFITC (PPGPR paper, Eqn 15), shape (Q, B).
@@ -95,8 +95,8 @@ class Gaussian(Likelihood):
         """
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var + v_prior
-        log_prob = _log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
-        return _sum_observed(log_prob, targets.mask)
+        log_prob = log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
+        return sum_observed(log_prob, targets.mask)
 
     @staticmethod
     def is_quadratic(term: Term) -> bool:
@@ -138,11 +138,13 @@ class Gaussian(Likelihood):
         return scaled @ self.mixing.mT + torch.diag_embed(self.noise_var)
 
 
-def _log_normal(residual: Tensor, variance: Tensor) -> Tensor:
+def log_normal(residual: Tensor, variance: Tensor) -> Tensor:
+    """log N(residual; 0, variance), elementwise."""
     return -0.5 * (LOG_2PI + variance.log() + residual.square() / variance)
 
 
-def _sum_observed(term: Tensor, mask: Tensor | None) -> Tensor:
+def sum_observed(term: Tensor, mask: Tensor | None) -> Tensor:
+    """Sum over the observed outputs of terms (..., P) with a mask (B, P)."""
     return term.sum(-1) if mask is None else (term * mask).sum(-1)
 
 
