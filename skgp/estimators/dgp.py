@@ -94,9 +94,7 @@ class DGPRegressor(GPRegressor):
         gamma: float | None = None,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
-        likelihood: Literal[
-            "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"
-        ] = "normal",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,

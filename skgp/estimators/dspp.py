@@ -115,9 +115,7 @@ class DSPPRegressor(GPRegressor):
         beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
-        likelihood: Literal[
-            "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"
-        ] = "normal",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,

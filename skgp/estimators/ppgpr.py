@@ -105,9 +105,7 @@ class PPGPRRegressor(GPRegressor):
         n_inducing_mean: int = 1000,
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         beta_reg: float | Literal["auto"] = "auto",
-        likelihood: Literal[
-            "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"
-        ] = "normal",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,

@@ -96,9 +96,7 @@ class SVGPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal", "delta"] = "full",
         beta_reg: float = 1.0,
         gamma: float | None = None,
-        likelihood: Literal[
-            "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"
-        ] = "normal",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,

@@ -11,7 +11,8 @@ from skgp.core.likelihoods.gaussian import log_normal, sum_observed
 from skgp.core.likelihoods.likelihood import Observation, Predictive
 from skgp.core.numerics.normal import hermite_rule
 
-_POINTS: Final = 20  # of g
+_FINE: Final = 40  # points of g
+_COARSE: Final = 20  # components of a prediction
 
 
 class Heteroscedastic(Observation):
@@ -31,23 +32,23 @@ class Heteroscedastic(Observation):
 
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
         # E over g of log N(y; m, r) - v / (2 r), r = floor + exp(g)
-        mean, var, noise, log_w = self._at_points(latent)
+        mean, var, noise, log_w = self._at_points(latent, _FINE)
         log_prob = log_normal(targets.y - mean, noise) - 0.5 * var / noise
         return sum_observed((log_w.exp() * log_prob).sum(0), targets.mask)
 
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
-        mean, var, noise, log_w = self._at_points(latent)
+        mean, var, noise, log_w = self._at_points(latent, _FINE)
         log_prob = log_normal(targets.y - mean, var + noise)
         return sum_observed(torch.logsumexp(log_w + log_prob, 0), targets.mask)
 
     def predictive(self, latent: Latent) -> Predictive:
-        mean, var, noise, log_w = self._at_points(latent)
+        mean, var, noise, log_w = self._at_points(latent, _COARSE)
         var = (var + noise).transpose(0, 1).flatten(0, 1)
-        return Predictive(mean.repeat_interleave(_POINTS, 0), var, None, log_w.flatten())
+        return Predictive(mean.repeat_interleave(_COARSE, 0), var, None, log_w.flatten())
 
-    def _at_points(self, latent: Latent) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _at_points(self, latent: Latent, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Moments of f (Q, B, 1), noise variances (K, Q, B, 1), log weights (K, 1, 1, 1)."""
-        z, log_w = (part[:, None, None, None] for part in hermite_rule(latent.f_mean, _POINTS))
+        z, log_w = (part[:, None, None, None] for part in hermite_rule(latent.f_mean, n))
         log_noise = latent.f_mean[..., 1:] + latent.std[..., 1:] * z
         noise = self.noise_floor + log_noise.exp()
         return latent.f_mean[..., :1], latent.f_var[..., :1], noise, log_w
