@@ -38,7 +38,6 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     # Parameters that every family stores in its constructor.
     normalize_X: bool
     normalize_y: bool
-    likelihood: str = "normal"  # of families that have no such parameter
 
     # ------------------------------------------------------------------ fit
 
@@ -283,7 +282,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     @property
     def _has_counts(self) -> bool:
-        return self.likelihood in COUNTS
+        return getattr(self, "likelihood", "normal") in COUNTS
 
     def _targets(self) -> Targets:
         is_scaled = self.normalize_y and not self._has_counts

@@ -1,6 +1,7 @@
 """Likelihoods of one output, other than the normal one: quadrature, samples, limits, gradients."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def integral(g: Callable[[float], float], mean: float, var: float, *centres: flo
     low, high = min([mean - 12 * s, *centres]), max([mean + 12 * s, *centres])
     edges = sorted({low, mean, *centres, high})
     density = stats.norm(mean, s).pdf
-    parts = zip(edges, edges[1:], strict=False)
+    parts = pairwise(edges)
     return sum(
         quad(lambda f: g(f) * density(f), a, b, epsabs=0, epsrel=1e-11, limit=400)[0]
         for a, b in parts
