@@ -35,7 +35,7 @@ def scores(y: Any, dist: Any, counts: bool) -> tuple[float, float, float]:
     value = float(nll(y, dist))
     if counts and type(dist).__name__ == "NormalMixture":
         value = -float(np.log(np.maximum(dist.cdf(y + 0.5) - dist.cdf(y - 0.5), 1e-300)).mean())
-    return value, float(crps(y, dist)), float(coverage(y, dist, level=0.9))
+    return value, float(crps(y, dist)), float(coverage(y, dist))
 
 
 def main() -> None:
