@@ -11,7 +11,7 @@ from benchmarks._class_scores import class_scores
 from benchmarks._cosine import make_split
 from benchmarks._embedded import embedding_scores
 from benchmarks._linear import LinearRegressor
-from benchmarks._nested import nested_log_likelihood
+from benchmarks._nested import converged_log_likelihood, nested_log_likelihood
 from benchmarks._pictures import draw_weights
 from benchmarks._protocol import (
     HERE,
@@ -204,6 +204,13 @@ def test_nested_estimate_of_a_log_likelihood(inference):
     assert estimate == pytest.approx(exact, abs=0.02)
     assert nested_log_likelihood(model, X, Y, n_outer=4, n_inner=2) < estimate
     assert not model.stack_.training
+    converged = converged_log_likelihood(model, X, Y)
+    assert converged.value == pytest.approx(exact, abs=0.03)
+    assert converged.change < 0.05
+    few = converged_log_likelihood(model, X, Y, n_first=400, n_most=400)
+    assert few.n_draws == 400
+    with pytest.raises(TypeError, match="no readout"):
+        converged_log_likelihood(DGPRegressor(max_iter=1, n_inducing=5).fit(X, Y), X, Y)
 
 
 def test_a_method_has_what_it_does_not_say_from_the_one_it_is_like():

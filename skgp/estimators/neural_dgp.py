@@ -38,7 +38,7 @@ class NeuralDGPRegressor(GPRegressor):
     P outputs are made of the L functions of a deep GP's top layer by a layer of H hidden units, y =
     M g(W f(x) + b) + e (neural likelihoods paper, Eqn 7), as NeuralMOGPRegressor makes them of GPs.
     Hidden functions are sampled row by row, as in DGPRegressor. With activation="identity" it is
-    the paper's plain DGP, y = M f(x) + e, whose matrix has a prior and a normal posterior as well; in
+    the paper's plain DGP, y = M f(x) + e, whose matrix has a prior and a normal posterior; in
     ``DGPRegressor(n_latents=L)`` the matrix is a point without a prior.
 
     Parameters
