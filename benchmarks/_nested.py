@@ -1,4 +1,4 @@
-"""Test log likelihoods of readouts by draws: the neural likelihoods paper's, and one that converges."""
+"""Log likelihoods of readouts by draws: the neural likelihoods paper's, and converged ones."""
 
 import itertools
 import math
