@@ -300,5 +300,7 @@ def _cumulative(y: FloatArray, f: FloatArray, a: FloatArray, upper: bool) -> Flo
     poisson, binomial = (gammainc, betainc) if upper else (gammaincc, betaincc)
     if is_poisson.all():
         return np.asarray(poisson(y + 1.0, np.exp(f)))
-    p = np.asarray(binomial(y + 1.0, r, expit(f - np.log(r))))
-    return np.where(is_poisson, poisson(y + 1.0, np.exp(f)), p) if is_poisson.any() else p
+    p: FloatArray = np.asarray(binomial(y + 1.0, r, expit(f - np.log(r))), dtype=np.float64)
+    if is_poisson.any():
+        p = np.where(is_poisson, poisson(y + 1.0, np.exp(f)), p)
+    return p
