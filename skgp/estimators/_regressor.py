@@ -148,9 +148,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         NormalMixture with n rows, CountMixture for counts
         """
         fitted = self._snapshot()
-        chunks = fitted._mixtures(X)
-        dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
-        return fitted._observed(dist)
+        model, shape = fitted.model_, fitted._output_shape
+        chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
+        return fitted._observed(NormalMixture.gather(chunks.parts, chunks.n_rows))
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
@@ -291,15 +291,12 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def _predictive(self, X: Any) -> Chunks[Any]:
         """Predictive distributions of y of chunks of rows, in its units, noise included."""
         fitted = self._snapshot()
-        chunks = fitted._mixtures(X)
+        model, shape = fitted.model_, fitted._output_shape
+        chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
         return Chunks(chunks.n_rows, map(fitted._observed, chunks.parts))
 
-    def _mixtures(self, X: Any) -> Chunks[NormalMixture]:
-        """Of chunks of rows the distributions of y, or of what the likelihood makes it of."""
-        model = self.model_
-        return normal_mixtures(model, self._inputs(X), model.predictor(), self._output_shape)
-
     def _observed(self, dist: NormalMixture) -> Any:
+        """The distribution of y, of that which the likelihood gives for it."""
         return self.model_.likelihood.observed(dist)
 
 
