@@ -50,10 +50,12 @@ def chosen(table: Table, results: list[Row]) -> list[Row]:
 def score(row: Row, metric: str) -> float:
     """A score of a fit; our RMSE of several outputs is their mean.
 
-    LL is the nested estimate for all outputs of a row, if there is one, or minus the NLL.
+    LL is that of all outputs of a row from as many draws as it takes, or the nested estimate of a
+    fit that was scored before there was this one, or minus the NLL.
     """
     if metric == "LL":
-        return float(row["nested_LL"]) if "nested_LL" in row else -float(row["NLL"])
+        known = [row[name] for name in ("converged_LL", "nested_LL") if name in row]
+        return float(known[0] if known else -row["NLL"])
     return float(row["RMSE" if metric == "MRMSE" else metric])
 
 

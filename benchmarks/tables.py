@@ -24,7 +24,7 @@ from sklearn.base import is_classifier
 import skgp
 from benchmarks._class_scores import class_scores
 from benchmarks._embedded import embedding_scores
-from benchmarks._nested import nested_log_likelihood
+from benchmarks._nested import converged_log_likelihood, nested_log_likelihood
 from benchmarks._pictures import draw, draw_weights
 from benchmarks._protocol import (
     HERE,
@@ -66,6 +66,8 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
         values = (class_scores if is_classifier(estimator) else scores)(estimator, rows)
         if table.get("nested"):
             values["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
+            converged = converged_log_likelihood(estimator, *rows.test)
+            values["converged_LL"], values["n_draws"], values["last_change"] = converged
     return {
         **fit._asdict(),
         "estimator": method["estimator"],

@@ -11,7 +11,6 @@ from benchmarks._class_scores import class_scores
 from benchmarks._cosine import make_split
 from benchmarks._embedded import embedding_scores
 from benchmarks._linear import LinearRegressor
-from benchmarks._nested import nested_log_likelihood
 from benchmarks._pictures import draw_weights
 from benchmarks._protocol import (
     HERE,
@@ -30,7 +29,6 @@ from skgp import (
     DGPRegressor,
     DSPPRegressor,
     NeuralMOGPEmbedding,
-    NeuralMOGPRegressor,
     scoring,
 )
 
@@ -189,21 +187,6 @@ def test_made_up_rows_are_those_of_the_paper():
         noise = Y - np.cos(4.0 * radius)[:, None]
         assert abs(noise.std() - 0.1) < 4 * 0.1 / np.sqrt(2 * 8000)
     assert not np.array_equal(make_split(1).train[0], split.train[0])
-
-
-@pytest.mark.parametrize("inference", ["sampling", "analytic"])
-def test_nested_estimate_of_a_log_likelihood(inference):
-    """Of many inner draws it is the density of a prediction with as many nodes."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (40, 2))
-    Y = 5.0 + np.hstack([X, X**2]) + 0.2 * rng.standard_normal((40, 4))
-    params = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 4096}
-    model = NeuralMOGPRegressor(inference=inference, **params).fit(X, Y)
-    exact = model.predict_dist(X).joint_logpdf(Y).mean()
-    estimate = nested_log_likelihood(model, X, Y, n_outer=4, n_inner=2000)
-    assert estimate == pytest.approx(exact, abs=0.02)
-    assert nested_log_likelihood(model, X, Y, n_outer=4, n_inner=2) < estimate
-    assert not model.stack_.training
 
 
 def test_a_method_has_what_it_does_not_say_from_the_one_it_is_like():

@@ -3,6 +3,7 @@
 from skgp.distributions._base import Distribution, concat
 from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution
+from skgp.distributions._counts import CountMixture
 from skgp.distributions._discrete import Bernoulli, Categorical, DiscreteDistribution
 from skgp.distributions._kernel_density import kernel_density
 from skgp.distributions._mixing import mix
@@ -14,6 +15,7 @@ __all__ = [
     "Categorical",
     "Components",
     "ContinuousDistribution",
+    "CountMixture",
     "DiscreteDistribution",
     "Distribution",
     "MonotoneTransformed",

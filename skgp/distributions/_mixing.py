@@ -7,6 +7,7 @@ import numpy as np
 
 from skgp.distributions._base import AnyDistribution
 from skgp.distributions._components import Components
+from skgp.distributions._counts import CountMixture
 from skgp.distributions._discrete import Bernoulli, Categorical, DiscreteDistribution
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
@@ -60,6 +61,8 @@ def mix(distributions: Sequence[AnyDistribution]) -> AnyDistribution:
         mixed = _normals([part.components() for part in parts])
     elif isinstance(parts[0], MonotoneTransformed):
         mixed = MonotoneTransformed._of_bases(parts, mix, "mix")
+    elif isinstance(parts[0], CountMixture):
+        mixed = CountMixture._mixed(parts, mix)
     elif isinstance(parts[0], DiscreteDistribution):
         mixed = _classes(parts)
     else:

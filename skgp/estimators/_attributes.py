@@ -50,9 +50,25 @@ def inducing_points(estimator: Any) -> Array:
 def noise_variance(estimator: Any) -> float | Array:
     """Variance of the observation noise in squared units of y: a float or an array (P,)."""
     fitted = estimator._snapshot()
-    noise_var = fitted.model_.likelihood.noise_var.detach().cpu().numpy()
+    likelihood = fitted.model_.likelihood
+    if not hasattr(likelihood, "noise_var"):
+        name = type(likelihood).__name__
+        raise AttributeError(f"the {name} likelihood has no noise of one variance")
+    noise_var = likelihood.noise_var.detach().cpu().numpy()
     variance: Array = noise_var * fitted.model_.y_scale.unit**2
     return float(variance[0]) if not fitted._output_shape else variance
+
+
+def likelihood_parameters(estimator: Any) -> dict[str, float]:
+    """What a likelihood other than the normal one has learned, by name, in units of y.
+
+    "dof" and "scale" of Student's t distribution, "dispersion" of the negative binomial one.
+    """
+    fitted = estimator._snapshot()
+    learned: dict[str, float] = fitted.model_.likelihood.parameters_in(
+        fitted.model_.y_scale.unit[0]
+    )
+    return learned
 
 
 def beta_reg(estimator: Any) -> float:

@@ -94,6 +94,8 @@ SHARED: Final[dict[str, str]] = {
             Number P of outputs.
         noise_variance_ : float or array (P,)
             Variance of the observation noise, squared units of y.
+        likelihood_parameters_ : dict
+            What a likelihood other than the normal one has learned, by name, in units of y.
         """,
     "class_record": """\
         n_features_in_, feature_names_in_ : int, array of str

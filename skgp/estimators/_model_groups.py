@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from numbers import Real
-from typing import Final
+from typing import Final, get_args
 
 from sklearn.utils._param_validation import Interval
 
@@ -12,6 +12,7 @@ from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.nodes.sigma_points import GRIDS, RULES
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
 from skgp.recipes.hidden import TOPOLOGIES
+from skgp.recipes.outputs import LikelihoodName
 
 PENALTY: Final = Interval(Real, 0, 1e15, closed="both")
 
@@ -227,6 +228,21 @@ AUTO_HIDDEN_MEAN: Final = replace(
         means or `kernel` is one of gpytorch above the first layer. It is "linear" for more rows and
         for streams.
         """,
+)
+# `likelihood` of a family of regressors.
+OBSERVED: Final = Deviation(
+    annotation="LikelihoodName",
+    default='"normal"',
+    constraint=[one_of(*get_args(LikelihoodName))],
+    text="""
+    likelihood : {"normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"}, \
+default=$default
+        How y scatters about the function f; all but "normal" are for one output. "student_t" has
+        noise of heavy tails, with learned degrees of freedom; "heteroscedastic" normal noise whose
+        log variance is a second function. "poisson" and "negative_binomial" are for counts of mean
+        exp(f), which are never scaled; the latter learns a dispersion a: the variance is mu + a
+        mu^2 at the mean mu. What was learned is in `likelihood_parameters_`.
+    """,
 )
 _CLASSES: Final[Group] = (
     Parameter.choice(

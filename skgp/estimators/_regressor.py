@@ -6,13 +6,21 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from skgp.distributions import NormalMixture
+from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.predict import Chunks, normal_mixtures
-from skgp.fitting.rows import Rows, check_observed, check_rows, check_same_outputs, split_rows
+from skgp.fitting.rows import (
+    Rows,
+    check_counts,
+    check_observed,
+    check_rows,
+    check_same_outputs,
+    split_rows,
+)
 from skgp.fitting.table import Array
+from skgp.recipes.outputs import COUNTS
 
 
 def _takes_streams(estimator: Any) -> bool:
@@ -128,7 +136,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     # -------------------------------------------------------------- predict
 
-    def predict_dist(self, X: Any) -> NormalMixture:
+    def predict_dist(self, X: Any) -> ContinuousDistribution:
         """Predictive distribution of y, in its units, noise included.
 
         Parameters
@@ -137,10 +145,12 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
         Returns
         -------
-        NormalMixture with n rows
+        NormalMixture with n rows, CountMixture for counts
         """
-        chunks = self._predictive(X)
-        return NormalMixture.gather(chunks.parts, chunks.n_rows)
+        fitted = self._snapshot()
+        model, shape = fitted.model_, fitted._output_shape
+        chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
+        return fitted._observed(NormalMixture.gather(chunks.parts, chunks.n_rows))
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
@@ -181,7 +191,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         (mean,) = chunks.gather(lambda dist: (dist.mean(),))
         return mean
 
-    def predict_proba(self, X: Any) -> NormalMixture:
+    def predict_proba(self, X: Any) -> ContinuousDistribution:
         """The distribution of `predict_dist`, under the name that Pipeline forwards.
 
         Parameters
@@ -190,7 +200,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
         Returns
         -------
-        NormalMixture with n rows
+        distribution with n rows
         """
         return self.predict_dist(X)
 
@@ -244,6 +254,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     # --------------------------------------------------- fitted attributes
 
     noise_variance_ = property(_attributes.noise_variance)
+    likelihood_parameters_ = property(_attributes.likelihood_parameters)
 
     # ------------------------------------------------------------- helpers
 
@@ -256,6 +267,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
         rows = check_rows(self, X, y, sample_weight, reset=reset)
+        if self._has_counts:
+            check_counts(rows.y)
         if not reset:
             check_same_outputs("y", rows.y, self._output_shape)
         return rows
@@ -263,16 +276,28 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
         rows = check_rows(self, X, y, sample_weight, reset=False, suffix="_val")
         check_same_outputs("y_val", rows.y, training.y.shape[1:])
+        if self._has_counts:
+            check_counts(rows.y, "y_val")
         return rows
 
-    def _targets(self) -> Targets:
-        return Targets((self.normalize_X, self.normalize_y), ("y", "normalize_y"), observed)
+    @property
+    def _has_counts(self) -> bool:
+        return getattr(self, "likelihood", "normal") in COUNTS
 
-    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
+    def _targets(self) -> Targets:
+        is_scaled = self.normalize_y and not self._has_counts
+        return Targets((self.normalize_X, is_scaled), ("y", "normalize_y"), observed)
+
+    def _predictive(self, X: Any) -> Chunks[Any]:
         """Predictive distributions of y of chunks of rows, in its units, noise included."""
         fitted = self._snapshot()
-        model = fitted.model_
-        return normal_mixtures(model, fitted._inputs(X), model.predictor(), fitted._output_shape)
+        model, shape = fitted.model_, fitted._output_shape
+        chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
+        return Chunks(chunks.n_rows, map(fitted._observed, chunks.parts))
+
+    def _observed(self, dist: NormalMixture) -> Any:
+        """The distribution of y, of that which the likelihood gives for it."""
+        return self.model_.likelihood.observed(dist)
 
 
 class GPRegressor(Regressor):

@@ -6,16 +6,16 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, gamma_robust
-from skgp.estimators._model_groups import LAYER_KERNELS
+from skgp.estimators._model_groups import LAYER_KERNELS, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import deep_recipe
 from skgp.recipes.hidden import Samples
-from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.outputs import LikelihoodName, observations
 
 
-@family(texts={"most_steps": "2,000"}, kernel=LAYER_KERNELS)
+@family(texts={"most_steps": "2,000"}, kernel=LAYER_KERNELS, likelihood=OBSERVED)
 class DGPRegressor(GPRegressor):
     """Deep GP regression by doubly stochastic variational inference.
 
@@ -50,6 +50,7 @@ class DGPRegressor(GPRegressor):
         likelihood, which damps the pull of outliers (Knoblauch et al. 2019). The papers use 1.01
         to 1.1.
     $hidden
+    $likelihood
     $n_latents
     $features
     $minibatch
@@ -94,6 +95,7 @@ class DGPRegressor(GPRegressor):
         gamma: float | None = None,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -123,9 +125,7 @@ class DGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         objective = PREDICTIVE if self.objective == "predictive" else ELBO
-        recipe = partial(
-            deep_recipe, self, outputs=pick(Coregionalised, self), nodes=pick(Samples, self)
-        )
+        recipe = partial(deep_recipe, self, outputs=observations(self), nodes=pick(Samples, self))
         if self.gamma is None:
             return recipe(objective=objective)
         if self.objective != "elbo":

@@ -13,6 +13,7 @@ from skgp.estimators._model_groups import (
     AUTO_HIDDEN_MEAN,
     AUTO_INDUCING,
     LAYER_KERNELS,
+    OBSERVED,
 )
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -20,7 +21,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import INITIAL_VAR, refined_start
 
 
@@ -34,6 +35,7 @@ from skgp.recipes.stack import INITIAL_VAR, refined_start
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
     hidden_mean=AUTO_HIDDEN_MEAN,
+    likelihood=OBSERVED,
     noise_floor=Deviation(default="1e-5"),
 )
 class DSPPRegressor(GPRegressor):
@@ -60,6 +62,7 @@ class DSPPRegressor(GPRegressor):
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows, and falls in
         proportion for more, to 0.05.
     $hidden
+    $likelihood
     $n_latents
     $features
     $minibatch
@@ -113,6 +116,7 @@ class DSPPRegressor(GPRegressor):
         beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -144,7 +148,7 @@ class DSPPRegressor(GPRegressor):
         return deep_recipe(
             self,
             objective=PREDICTIVE,
-            outputs=pick(Coregionalised, self),
+            outputs=observations(self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),

@@ -1,22 +1,34 @@
 """Deep GPs with a neural likelihood."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import LayerKernels
+from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.networks.features import FeatureExtractor
-from skgp.estimators._entries import Deviation
+from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import deep_readout_recipe
-from skgp.recipes.readouts import Hidden, normal_mixing
+from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
 @family(
     texts={"most_steps": "2,000", "hidden_rule": "2 P"},
     kernel=LAYER_KERNELS,
-    activation=Deviation(default='"erf"'),
+    width=Deviation(annotation="int | None", default="None", constraint=[at_least(1), None]),
+    n_latents=Deviation(
+        text="Number L' of top functions, at most P; three quarters of P, rounded up, if None."
+    ),
+    activation=replace(
+        Deviation.choice(*ACTIVATIONS, "identity", default="erf"),
+        text="""
+        Activation g: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a). "identity" has no units and
+        no biases: it is the paper's plain DGP.
+        """,
+    ),
     inference=Deviation(default='"sampling"'),
     n_samples=Deviation(default="10"),
 )
@@ -25,16 +37,17 @@ class NeuralDGPRegressor(GPRegressor):
 
     P outputs are made of the L functions of a deep GP's top layer by a layer of H hidden units, y =
     M g(W f(x) + b) + e (neural likelihoods paper, Eqn 7), as NeuralMOGPRegressor makes them of GPs.
-    Hidden functions are sampled row by row, as in DGPRegressor. The paper's plain DGP, whose top
-    functions a matrix mixes, is ``DGPRegressor(n_latents=L)``, where the matrix is a point.
+    Hidden functions are sampled row by row, as in DGPRegressor. With activation="identity" it is
+    the paper's plain DGP, y = M f(x) + e, whose matrix has a prior and a normal posterior; in
+    ``DGPRegressor(n_latents=L)`` the matrix is a point without a prior.
 
     Parameters
     ----------
     $kernel
     n_layers : int, default=2
         Layers of GPs, the top one counted. One layer is NeuralMOGPRegressor.
-    width : int, default=3
-        Functions of each hidden layer.
+    width : int, optional
+        Number L of functions of each hidden layer; half of P, rounded up, if None.
     $n_latents_half
     $hidden_units
     $readout
@@ -70,10 +83,10 @@ class NeuralDGPRegressor(GPRegressor):
         *,
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
-        width: int = 3,
+        width: int | None = None,
         n_latents: int | None = None,
         n_hidden: int | None = None,
-        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "erf",
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "identity"] = "erf",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 10,
         n_prediction_samples: int = 128,
@@ -109,4 +122,12 @@ class NeuralDGPRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return deep_readout_recipe(self, normal_mixing, Hidden(self.n_hidden, self.activation, 2))
+        units: Identity | Hidden = Hidden(self.n_hidden, self.activation, 2)
+        if self.activation == "identity":
+            if self.n_hidden is not None:
+                raise ValueError(
+                    f"n_hidden={self.n_hidden} is for units, of which activation='identity' has "
+                    "none: leave one of them out"
+                )
+            units = Identity()
+        return deep_readout_recipe(self, normal_mixing, units)

@@ -9,14 +9,14 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._model_groups import AUTO_BETA_REG
+from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Recipe, pick
+from skgp.fitting.recipe import Recipe
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
-from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
@@ -27,6 +27,7 @@ from skgp.recipes.tops import decoupled_if_long, decoupled_top
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
     learning_rate_init=Deviation(default="0.02"),
+    likelihood=OBSERVED,
 )
 class PPGPRRegressor(GPRegressor):
     """Parametric predictive GP regression.
@@ -50,6 +51,7 @@ class PPGPRRegressor(GPRegressor):
     beta_reg : float or "auto", default="auto"
         Weight of the divergence KL(q(u) || p(u)). "auto" is one up to 1,000 rows, and falls in
         proportion for more, to 0.2.
+    $likelihood
     $n_latents
     $features
     $minibatch
@@ -104,6 +106,7 @@ class PPGPRRegressor(GPRegressor):
         n_inducing_mean: int = 1000,
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         beta_reg: float | Literal["auto"] = "auto",
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -142,7 +145,7 @@ class PPGPRRegressor(GPRegressor):
         return stack_recipe(
             self,
             objective=PREDICTIVE,
-            outputs=pick(Coregionalised, self),
+            outputs=observations(self),
             top=tops.get(self.covariance, sparse_top),
             covariance="full" if self.covariance == "auto" else covariance,
             beta_reg=beta_reg,

@@ -8,14 +8,15 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
+from skgp.estimators._model_groups import OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Recipe, pick
+from skgp.fitting.recipe import Recipe
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
-from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import no_start
 from skgp.recipes.tops import orthogonal_top
 
@@ -27,6 +28,7 @@ from skgp.recipes.tops import orthogonal_top
     },
     covariance=Deviation.choice("full", "diagonal", "delta"),
     max_iter=OPTIMUM_OR_EPOCHS,
+    likelihood=OBSERVED,
 )
 class SVGPRegressor(GPRegressor):
     """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
@@ -52,6 +54,7 @@ class SVGPRegressor(GPRegressor):
         If given, greater than 1: the gamma-divergence takes the place of the expected log
         likelihood, which damps the pull of outliers (Knoblauch et al. 2019; parametric GP paper,
         Eqn 9). The papers use 1.01 to 1.1.
+    $likelihood
     $n_latents
     $features
     $minibatch
@@ -82,6 +85,7 @@ class SVGPRegressor(GPRegressor):
     # Parameters that the constructor stores.
     beta_reg: float
     gamma: float | None
+    likelihood: LikelihoodName
     n_orthogonal: int
 
     def __init__(
@@ -93,6 +97,7 @@ class SVGPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal", "delta"] = "full",
         beta_reg: float = 1.0,
         gamma: float | None = None,
+        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -129,12 +134,13 @@ class SVGPRegressor(GPRegressor):
             stack_recipe,
             self,
             objective=objective,
-            outputs=pick(Coregionalised, self),
+            outputs=observations(self),
             top=partial(orthogonal_top, self.n_orthogonal),
             covariance=covariance,
             optimizer=optimizer,
         )
         is_plain = objective is ELBO and self.beta_reg == 1.0 and not self.n_orthogonal
+        is_plain = is_plain and self.likelihood == "normal"
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
             return recipe()

@@ -21,8 +21,9 @@ class VFITCRegressor(GPRegressor):
     Maximises a lower bound of FITC's marginal likelihood by minibatches (parametric GP paper,
     Eqn 15): with r_i the variance that the inducing inputs leave unexplained at x_i, sum_i
     [log N(y_i | f_mean, r_i + noise) - v_q / (2 (r_i + noise))] - beta_reg KL(q(u) || p(u)), where
-    v_q is the variance that comes from q(u). The predictive distribution of a row is one normal,
-    N(f_mean, f_var + noise) (Eqn 11).
+    v_q is the variance that comes from q(u). Several outputs, which a matrix mixes, are joint: r_i
+    has a covariance over them. The predictive distribution of a row is one normal, N(f_mean, f_var
+    + noise) (Eqn 11).
 
     Parameters
     ----------

@@ -13,7 +13,15 @@ from skgp.core.baselines import cvae as cvae_network
 from skgp.core.baselines import dropout
 from skgp.core.kernels import gpytorch_kernel, stationary
 from skgp.core.layers import posteriors, projected, sparse, two_bases
-from skgp.core.likelihoods import bernoulli, gaussian, robust_max, softmax
+from skgp.core.likelihoods import (
+    bernoulli,
+    counts,
+    gaussian,
+    heteroscedastic,
+    robust_max,
+    softmax,
+    student_t,
+)
 from skgp.core.marginal import exact as exact_layer
 from skgp.core.networks import features
 from skgp.core.networks.activations import ErrorFunction, Ramp
@@ -63,10 +71,19 @@ _FAMILIES: Final = (
     *(sghmc, svgp, svgp_classifier, vfitc),
 )
 _PARTS: Final = (  # where the torch modules of a model are defined
-    *(bernoulli, chain, collapsed, cvae_network, dropout, exact_layer, features, gaussian),
-    *(gpytorch_kernel, inversion, latent_stack, markov_chain, mixing, model, networks),
+    *(bernoulli, chain, collapsed, counts, cvae_network, dropout, exact_layer, features, gaussian),
+    *(
+        gpytorch_kernel,
+        heteroscedastic,
+        inversion,
+        latent_stack,
+        markov_chain,
+        mixing,
+        model,
+        networks,
+    ),
     *(posteriors, projected, readout, readout_stack, robust_max, row_posterior, rules),
-    *(sigma_points, softmax, sparse, stack, stationary, two_bases, units),
+    *(sigma_points, softmax, sparse, stack, stationary, student_t, two_bases, units),
 )
 _VALUES: Final = (
     *(ConjugateGradients, ErrorFunction, Opening, Ramp, Rows, Scale),

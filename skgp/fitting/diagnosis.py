@@ -11,6 +11,8 @@ from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.training.plan import History, Plan, Schedule, constant
@@ -136,9 +138,9 @@ def diagnose(
 def coverage_of(model: Model, table: Table) -> Coverage:
     """Coverage of the targets of held-out rows, by a model in training or a fitted one.
 
-    Classes have no intervals.
+    Classes have no intervals, and those of counts hold more than they are asked to.
     """
-    if not isinstance(model.likelihood, Gaussian):
+    if isinstance(model.likelihood, ClassLikelihood | Counts):
         return NO_TARGETS
     is_training = model.training
     model.eval()  # batch norms by their running statistics
@@ -164,7 +166,7 @@ def _divergence(
         curve = curve[: int(np.argmax(history.validation_scores)) + 1]
     last = curve[-1]
     # The divergence is divided by the sum of the weights, which may be far below one per row.
-    has_classes = not isinstance(model.likelihood, Gaussian)
+    has_classes = isinstance(model.likelihood, ClassLikelihood)
     margin = _RISE_OF_CLASSES if has_classes else _RISE
     margin *= max(float(table.n_outputs), len(table) / table.n_data)
     is_chain = "step_size" in parameters  # which leaves the maximum, where it starts, for good
@@ -176,7 +178,7 @@ def _divergence(
                 f"lower {rate}"
             )
         ]
-    if has_classes:
+    if has_classes or isinstance(model.likelihood, Counts):  # no normal is their measure
         return []
     # Not the loss, whose divergence can be many nats per row of a small table.
     rows = _some_rows(model, table)
@@ -348,13 +350,14 @@ def _some_rows(model: Model, table: Table) -> Table:
 
 
 def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor, Tensor]]:
-    """Of chunks of rows the predictive moments (Q, B, P), weights (Q, 1, 1) and targets (B, P)."""
+    """Of chunks of rows the moments (S, B, P) of components, weights (S, 1, 1), targets (B, P)."""
     predictor, like = model.predictor(), model.log_weights
     for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like)):
         index = rows.numpy()
         x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)
         y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(like)
-        yield predictor(x), like.exp()[:, None, None], y
+        predictive = predictor(x)
+        yield predictive, predictive.log_weights(like).exp()[:, None, None], y
 
 
 def _variances(table: Table) -> Array:

@@ -96,10 +96,12 @@ def normal_mixtures(
     """
     y_scale = model.y_scale
     select = ... if output_shape else (..., 0)
-    weights = model.log_weights.detach().cpu().numpy()
+    log_weights = model.log_weights.detach()
 
     def of_chunk(x: torch.Tensor) -> NormalMixture:
-        mean, std, scale_tril = _to_arrays(predictor(x))
+        predictive = predictor(x)
+        mean, std, scale_tril = _to_arrays(predictive)
+        weights = predictive.log_weights(log_weights).cpu().numpy()
         dist = NormalMixture(weights, mean[select], std[select], scale_tril)
         return dist.affine(y_scale.offset[select], y_scale.unit[select])
 

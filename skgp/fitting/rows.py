@@ -23,6 +23,7 @@ from skgp.fitting.arguments import LEAST_WEIGHT, inputs_to_check, reading, unmas
 Array = npt.NDArray[Any]
 
 _MANY = 1_000_000  # rows
+_LARGEST_COUNT = 2**24
 _LARGEST = 1e150  # of a target: squares are within the range of float64
 
 
@@ -187,6 +188,17 @@ def check_observed(y: Array, name: str = "y") -> None:
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
         raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
+
+
+def check_counts(y: Array, name: str = "y") -> None:
+    """Refuse targets, NaN where missing, that are no counts; float32 holds the others exactly."""
+    seen = y[~np.isnan(y)]
+    wrong = seen[(seen < 0.0) | (seen != np.floor(seen)) | (seen > _LARGEST_COUNT)]
+    if wrong.size:
+        raise ValueError(
+            f"{name} holds {wrong[0]:g}, and a likelihood of counts needs whole numbers from 0 to "
+            f"{_LARGEST_COUNT:,}: use likelihood='normal' or 'student_t' for other targets"
+        )
 
 
 def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:

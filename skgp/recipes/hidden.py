@@ -1,5 +1,6 @@
 """Hidden GP layers below a sparse one, and the nodes at which their values are propagated."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -38,10 +39,10 @@ _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow w
 
 @dataclass(frozen=True)
 class Layers:
-    """Parameter group: hidden layers."""
+    """Parameter group: hidden layers. A width of None is half of the outputs, rounded up."""
 
     n_layers: int
-    width: int
+    width: int | None
     hidden_mean: str
     topology: str
 
@@ -77,7 +78,7 @@ class Layers:
         """Message for a kernel that does not fit the layer of this number."""
         if number == 1:
             return None
-        below = "" if n_columns > self.width else ", or let width be the number of inputs"
+        below = "" if n_columns > (self.width or 0) else ", or let width be the number of inputs"
         return (
             f"kernel with an ard_num_dims that does not fit layer {number} of {self.n_layers}, "
             f"which sees {n_columns} columns: leave out ard_num_dims or use the name of a "
@@ -142,12 +143,13 @@ def hidden_gps(
     is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
     layers = layers.of(is_small, spec.kernels[1:])
     connections = layers.connections
+    width = math.ceil(setup.Y.shape[1] / 2) if layers.width is None else layers.width
     h = x
     # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
     _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)
     for number, connection in enumerate(connections[:-1], start=1):
         seen = connection, spec.kernels[number - 1], number
-        layer, h = _hidden_gp(layers, variance, spec, setup, seen, h, x)
+        layer, h = _hidden_gp(layers, width, variance, spec, setup, seen, h, x)
         h = h[first[row.ravel()]]
         built.append(layer)
     if not built:
@@ -156,7 +158,7 @@ def hidden_gps(
     return Below(
         len(built),
         lambda top, features: GPStack([*built, top], features, connections),
-        nodes(setup, [layers.width] * len(built)),
+        nodes(setup, [width] * len(built)),
         top_inputs.squeeze(0),
     )
 
@@ -164,6 +166,7 @@ def hidden_gps(
 @torch.no_grad()
 def _hidden_gp(
     layers: Layers,
+    width: int,
     variance: float,
     spec: StackSpec,
     setup: Setup,
@@ -172,7 +175,6 @@ def _hidden_gp(
     x: Tensor,
 ) -> tuple[Any, Tensor]:
     """A hidden layer and its initial mean (n, W), given the layer below h and the inputs x."""
-    width = layers.width
     connection, kernel_like, number = seen
     h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
     features = h_kernel.squeeze(0)

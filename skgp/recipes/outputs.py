@@ -1,20 +1,25 @@
-"""From latent functions to outputs: mixed with Gaussian noise, or classes."""
+"""From latent functions to outputs: mixed with Gaussian noise, observed otherwise, or classes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
 import torch
 from torch import Tensor
 
 from skgp.core.likelihoods.bernoulli import Logit, Probit
 from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.likelihoods.counts import NegativeBinomial, Poisson
 from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
+from skgp.core.likelihoods.likelihood import Observation
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
+from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
+from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
 
@@ -24,6 +29,12 @@ _NODES: Final = 512  # of the softmax, in a prediction
 # easily told apart: the function of two classes, whose link has noise of its own, starts larger.
 _RESIDUAL: Final = 0.5
 OF_TWO: Final = ("probit", "logit")
+LikelihoodName = Literal["normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"]
+COUNTS: Final = ("poisson", "negative_binomial")  # likelihoods of targets that have no other scale
+_LEAST_COUNT: Final = 0.5  # added to counts, whose logs are then finite
+_NEIGHBOURS: Final = 10  # whose mean a residual is taken from
+_MOST_NEIGHBOURS: Final = 3000  # rows among which these are
+_LOG_CHI_SQUARED: Final = -1.27  # mean of the log of a squared standard normal
 
 
 def as_many(n_outputs: int) -> int:
@@ -64,6 +75,89 @@ class Coregionalised:
             return Model(Layers(stack), likelihood, nodes)
 
         return Outputs(latent, start, model)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Parameter group: how the values of functions become targets."""
+
+    likelihood: LikelihoodName
+    n_latents: int | None
+    noise_floor: float
+
+    def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
+        """Normal noise of any number of outputs, or another likelihood of one."""
+        if self.likelihood == "normal":
+            return Coregionalised(self.n_latents, self.noise_floor)(spec, setup)
+        if setup.Y.shape[1] > 1:
+            raise ValueError(
+                f"likelihood={self.likelihood!r} is for one output, and y has {setup.Y.shape[1]}: "
+                "fit an estimator for each"
+            )
+        Y, weight = setup.Y.nan_to_num(), setup.observed_weight
+        if self.likelihood == "student_t":
+            noise = StudentT(INITIAL_NOISE, self.noise_floor).double()
+            return _observed(noise, Y.mT, weight, noise.start)
+        if self.likelihood == "heteroscedastic":
+            functions = torch.cat([Y.mT, _log_squared_residuals(setup.x, Y, weight)])
+            return _observed(Heteroscedastic(self.noise_floor).double(), functions, weight)
+        counts = Poisson() if self.likelihood == "poisson" else NegativeBinomial()
+        return _observed(counts.double(), (Y.mT + _LEAST_COUNT).log(), weight)
+
+
+def observations(p: Any) -> Observed:
+    """The group of an estimator whose other parameters may not suit its likelihood.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    group = pick(Observed, p)
+    if group.likelihood != "normal":
+        for name, usual in (("n_latents", None), ("gamma", None), ("optimizer", "adam")):
+            value = getattr(p, name, usual)
+            if value != usual:
+                raise ValueError(
+                    f"{name}={value!r} is for likelihood='normal': keep {name}={usual!r} with "
+                    f"likelihood={group.likelihood!r}"
+                )
+    return group
+
+
+def _observed(
+    likelihood: Observation,
+    functions: Tensor,
+    weight: Tensor,
+    start: Callable[[Tensor], None] = lambda noise_var: None,
+) -> Outputs:
+    """Functions that start at values (W, n), around their means, with weights (n,)."""
+    offset = functions @ weight / weight.sum()
+
+    def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
+        with torch.no_grad():
+            stack.top.mean.copy_(offset)
+        return Model(Layers(stack), likelihood, nodes)
+
+    return Outputs(functions - offset.unsqueeze(-1), start, model)
+
+
+def _log_squared_residuals(x: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
+    """Rough log variances (1, n) of the noise: of y (n, 1) around the mean of neighbours."""
+    observed = weight.nonzero()[:, 0]
+    places = torch.linspace(0, len(observed) - 1, min(len(observed), _MOST_NEIGHBOURS))
+    among = observed[places.long()]
+    n_neighbours = min(_NEIGHBOURS, len(among) - 1)
+    if n_neighbours < 1:
+        return torch.zeros_like(Y.mT)
+    residual = torch.empty_like(Y[:, 0])
+    for rows in torch.split(torch.arange(len(x)), _MOST_NEIGHBOURS):
+        distance = torch.cdist(x[rows], x[among])
+        distance[rows.unsqueeze(-1) == among] = torch.inf  # no row is its own neighbour
+        nearest = distance.topk(n_neighbours, largest=False).indices
+        residual[rows] = Y[rows, 0] - Y[among, 0][nearest].mean(1)
+    least = torch.finfo(Y.dtype).eps
+    return (residual.square() + least).log().unsqueeze(0) - _LOG_CHI_SQUARED
 
 
 def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:

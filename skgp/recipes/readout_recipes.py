@@ -19,7 +19,15 @@ from skgp.recipes.assemble import deep_recipe, stack_recipe
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import adam
-from skgp.recipes.readouts import Hidden, Identity, Inference, MakeMixing, ReadoutOutputs, at_most
+from skgp.recipes.readouts import (
+    Hidden,
+    Identity,
+    Inference,
+    MakeMixing,
+    ReadoutOutputs,
+    at_most,
+    three_quarters,
+)
 from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
 from skgp.recipes.tops import top_without_mean
 
@@ -36,16 +44,16 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
     return stack_recipe(p, objective=ELBO, outputs=outputs, below=outputs.below, top=top)
 
 
-def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Hidden) -> Recipe:
-    """Hidden layers of GPs below a readout."""
-    outputs = readout_of(p, mixing, units)
+def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
+    """Hidden layers of GPs below a readout, of more functions than one layer has."""
+    outputs = replace(readout_of(p, mixing, units), default_latents=three_quarters)
     return deep_recipe(
         p,
         objective=ELBO,
         outputs=outputs,
         nodes=outputs.nodes,
         alone=outputs.below,
-        top=top_without_mean,
+        top=top_without_mean if isinstance(units, Hidden) else sparse_top,
     )
 
 

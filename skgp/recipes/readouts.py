@@ -140,6 +140,11 @@ def half(n_outputs: int) -> int:
     return math.ceil(n_outputs / 2)
 
 
+def three_quarters(n_outputs: int) -> int:
+    """Three latent functions for every four outputs (neural likelihoods paper, section 5.3)."""
+    return math.ceil(3 * n_outputs / 4)
+
+
 def at_most(number: int, n_outputs: int) -> int:
     """So many latent functions, if there are as many outputs."""
     return min(number, n_outputs)

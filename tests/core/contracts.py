@@ -16,9 +16,12 @@ from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import Factors, SparseLayer
 from skgp.core.likelihoods.bernoulli import Bernoulli
 from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
 from skgp.core.likelihoods.likelihood import Likelihood, Predictive
 from skgp.core.likelihoods.robust_max import RobustMax
+from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.nodes.rules import NodeRule, Nodes
 from skgp.core.stacks.latent_stack import Draw, LatentStack
 from skgp.core.stacks.mixing import Mixing, MixingMoments
@@ -47,8 +50,21 @@ TERM = {"latent": LATENT, "targets": TARGETS, "return": real("Q B")}
 CLASS_TERM = {"latent": LATENT, "codes": whole("B"), "return": real("Q B")}
 PREDICTIVE = {
     "latent": LATENT,
-    "return": fields(Predictive, mean=real("Q B P"), var=real("Q B P"), cov=real("Q B P P") | None),
+    "return": fields(
+        Predictive,
+        mean=real("Q B P"),
+        var=real("Q B P"),
+        cov=real("Q B P P") | None,
+        log_share=real("K") | None,
+    ),
 }
+COMPONENTS = {
+    "latent": LATENT,
+    "return": fields(
+        Predictive, mean=real("S B 1"), var=real("S B 1"), cov=real("") | None, log_share=real("K")
+    ),
+}
+F = real("Q B 1")
 NODES = fields(Nodes, xi=each(real("Q #B _")), log_omega=real("Q"), units=real("Q #B _") | None)
 UNITS = fields(UnitMoments, mean=real("Q B H"), cov=real("Q B H H") | None)
 ROOT = real("W M M") | real("W M") | None  # None for a point
@@ -169,6 +185,13 @@ CONTRACTS: Contracts = {
         "predictive": PREDICTIVE,
         "noiseless": PREDICTIVE,
     },
+    Counts: {
+        "log_mass": {"f": real("*points Q B 1"), "y": real("B 1")},
+        "slopes": {"f": real("Q B 1"), "y": real("B 1"), "return": tuple[F, F]},
+        "predictive": PREDICTIVE,
+    },
+    StudentT: {"start": {"noise_var": real("1")}, "predictive": COMPONENTS},
+    Heteroscedastic: {"predictive": COMPONENTS},
     ClassLikelihood: {
         "expected_log_class": CLASS_TERM,
         "log_class": CLASS_TERM,

@@ -225,6 +225,36 @@ def test_coregionalised_expected_log_prob_by_quadrature_over_both_latents(
     np.testing.assert_allclose(value[0, 0].item(), expected, rtol=1e-11)
 
 
+@pytest.mark.parametrize("mask", [None, MASK], ids=["complete", "masked"])
+def test_coregionalised_vfitc_keeps_the_covariance_of_what_the_inducing_inputs_leave(
+    rng: np.random.Generator, mask: Tensor | None
+) -> None:
+    """log N(y; M m, C) - tr(C^-1 M diag(v_q) M^T) / 2 with C = M diag(v_prior) M^T + noise."""
+    likelihood, latent, y = coregionalised(rng)
+    value = likelihood.vfitc_bound(latent, Targets(y, mask))
+    noise = np.diag(to_array(likelihood.noise_var))
+    certain = torch.zeros_like(latent.v_q)
+    for q in range(3):
+        for b in range(4):
+            keep = np.ones(3, bool) if mask is None else to_array(mask)[b] == 1.0
+            mean, left = dense_output(likelihood, latent._replace(v_q=certain), q, b)
+            _, of_q = dense_output(likelihood, latent._replace(v_prior=certain), q, b)
+            expected = 0.0
+            if np.any(keep):
+                C = (left + noise)[np.ix_(keep, keep)]
+                expected = multivariate_normal(mean[keep], C).logpdf(to_array(y[b])[keep])
+                expected -= 0.5 * np.trace(np.linalg.inv(C) @ of_q[np.ix_(keep, keep)])
+            np.testing.assert_allclose(value[q, b].item(), expected, rtol=1e-11, atol=1e-12)
+
+
+def test_vfitc_is_the_predictive_term_where_q_is_certain(rng: np.random.Generator) -> None:
+    """Objective and prediction belong to one model, for mixed outputs too."""
+    likelihood, latent, y = coregionalised(rng)
+    certain = latent._replace(v_q=torch.zeros_like(latent.v_q))
+    value = likelihood.vfitc_bound(certain, Targets(y, MASK))
+    torch.testing.assert_close(value, likelihood.log_marginal(certain, Targets(y, MASK)))
+
+
 def test_joint_density_without_a_covariance_is_an_error_that_a_fit_heals_from(
     rng: np.random.Generator,
 ) -> None:

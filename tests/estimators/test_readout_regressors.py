@@ -14,7 +14,8 @@ from skgp import (
     SBGPRNRegressor,
 )
 from skgp.core.nodes.rules import Sampled, trivial
-from skgp.core.stacks.units import NeuralUnits, NoisyUnits
+from skgp.core.stacks.mixing import NormalMixing
+from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits
 
 SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0, "n_prediction_samples": 8}
 PLAIN = [MOGPRegressor, GPRNRegressor, SBGPRNRegressor]
@@ -31,8 +32,11 @@ def table(rng):
 
 @pytest.mark.parametrize("cls", PLAIN + NEURAL)
 def test_half_as_many_latent_functions_as_outputs(table, cls):
+    """Of deep models those are hidden, and three quarters are on top (section 5.3)."""
     stack = cls(**SMALL).fit(*table).stack_
-    assert len(stack.top.kernel.variance) == stack.readout.units.n_latents == 3
+    is_deep = cls is NeuralDGPRegressor
+    assert len(stack.top.kernel.variance) == stack.readout.units.n_latents == 3 + is_deep
+    assert len(stack.layers[0].kernel.variance) == 3
     fewer = cls(**SMALL, n_latents=2).fit(*table).stack_
     assert len(fewer.top.kernel.variance) == 2
 
@@ -120,4 +124,21 @@ def test_prediction_nodes_are_one_sequence_over_layers_and_units(table):
     model = NeuralDGPRegressor(**SMALL, width=2, inference="analytic").fit(*table).model_
     rule = model.nodes.rule
     assert isinstance(rule, Sampled)
-    assert rule.widths == [2, 3 + 10]
+    assert rule.widths == [2, 4 + 10]
+
+
+def test_the_plain_deep_gp_of_the_paper(table):
+    """Top functions mixed by a matrix with a posterior; as many as of the neural one."""
+    X, Y = table
+    plain = NeuralDGPRegressor(**SMALL, activation="identity").fit(X, Y)
+    neural = NeuralDGPRegressor(**SMALL).fit(X, Y)
+    readout = plain.stack_.readout
+    assert isinstance(readout.units, IdentityUnits)
+    assert isinstance(readout.mixing, NormalMixing)
+    assert readout.mixing(torch.zeros(1, 2), None).mean.shape == (5, 4)
+    for name in (0, 1):
+        counts = [len(m.stack_.layers[name].kernel.variance) for m in (plain, neural)]
+        assert counts[0] == counts[1] == (3, 4)[name]
+    assert np.isfinite(plain.predict_dist(X).joint_logpdf(Y)).all()
+    with pytest.raises(ValueError, match="n_hidden=4 is for units"):
+        NeuralDGPRegressor(activation="identity", n_hidden=4).fit(X, Y)

@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
-from skgp.core.likelihoods.likelihood import Likelihood, Predictive, Term, expected_log_prob
+from skgp.core.likelihoods.likelihood import Observation, Predictive, Term, expected_log_prob
 from skgp.core.numerics.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
 
 
-class Gaussian(Likelihood):
+class Gaussian(Observation):
     """y = M f + e, e ~ N(0, diag(noise_var)): one noise variance per output.
 
     Without a mixing matrix output k is latent k. With one (linear model of coregionalisation; deep
@@ -55,16 +55,17 @@ class Gaussian(Likelihood):
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var
-        log_prob = _log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
-        return _sum_observed(log_prob, targets.mask)
+        log_prob = log_normal(targets.y - mean, noise) - 0.5 * (v_prior + v_q) / noise
+        return sum_observed(log_prob, targets.mask)
 
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         residual = targets.y - mean
         if self.mixing is None:
-            log_prob = _log_normal(residual, v_prior + v_q + self.noise_var)
-            return _sum_observed(log_prob, targets.mask)
-        return _log_joint_normal(residual, self._covariance(latent), targets.mask)
+            log_prob = log_normal(residual, v_prior + v_q + self.noise_var)
+            return sum_observed(log_prob, targets.mask)
+        cov = self._covariance(latent.f_var)
+        return _log_joint_normal(residual.unsqueeze(-1), None, cov, targets.mask)
 
     def gamma_expectation(self, latent: Latent, targets: Targets, gamma: float) -> Tensor:
         """Data term of the gamma-divergence ELBO (Knoblauch et al. 2019), shape (Q, B).
@@ -86,17 +87,25 @@ class Gaussian(Likelihood):
         # int p^g dy = (2 pi s2)^((1 - g) / 2) g^(-1/2)
         log_integral = -0.5 * (beta * (LOG_2PI + noise.log()) + math.log(gamma))
         term = torch.expm1(log_power - beta / gamma * log_integral) * (gamma / beta)
-        return _sum_observed(term, targets.mask)
+        return sum_observed(term, targets.mask)
 
     def vfitc_bound(self, latent: Latent, targets: Targets) -> Tensor:
         """Data term of VFITC (PPGPR paper, Eqn 15), shape (Q, B).
 
-        log N(y; m, s2 + v_prior) - v_q / (2 (s2 + v_prior)), summed over outputs.
+        log N(y; m, s2 + v_prior) - v_q / (2 (s2 + v_prior)), summed over outputs. Mixed outputs are
+        joint: log N(y; M m, C) - tr(C^-1 M diag(v_q) M^T) / 2, C = M diag(v_prior) M^T + noise.
         """
         mean, v_prior, v_q = self._marginals(latent)
+        if self.mixing is not None:
+            residual = (targets.y - mean).unsqueeze(-1)
+            directions = self.mixing.expand(*residual.shape[:-2], -1, -1)
+            second = torch.cat([residual, directions], -1)
+            weights = torch.cat([torch.ones_like(latent.v_q[..., :1]), latent.v_q], -1)
+            cov = self._covariance(latent.v_prior.expand_as(latent.v_q))
+            return _log_joint_normal(second, weights, cov, targets.mask)
         noise = self.noise_var + v_prior
-        log_prob = _log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
-        return _sum_observed(log_prob, targets.mask)
+        log_prob = log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
+        return sum_observed(log_prob, targets.mask)
 
     @staticmethod
     def is_quadratic(term: Term) -> bool:
@@ -109,7 +118,7 @@ class Gaussian(Likelihood):
     def predictive(self, latent: Latent) -> Predictive:
         """Distribution of y for each node, noise included."""
         mean, v_prior, v_q = self._marginals(latent)
-        cov = None if self.mixing is None else self._covariance(latent)
+        cov = None if self.mixing is None else self._covariance(latent.f_var)
         return Predictive(mean, v_prior + v_q + self.noise_var, cov)
 
     def noiseless(self, latent: Latent) -> Predictive:
@@ -119,7 +128,7 @@ class Gaussian(Likelihood):
         var = v_prior + v_q + floor
         if self.mixing is None:
             return Predictive(mean, var, None)
-        cov = self._covariance(latent) - torch.diag_embed(self.noise_var)
+        cov = self._covariance(latent.f_var) - torch.diag_embed(self.noise_var)
         return Predictive(mean, var, cov + torch.diag_embed(floor * torch.ones_like(var)))
 
     def _marginals(self, latent: Latent) -> Latent:
@@ -131,29 +140,37 @@ class Gaussian(Likelihood):
             latent.f_mean @ self.mixing.mT, latent.v_prior @ squared, latent.v_q @ squared
         )
 
-    def _covariance(self, latent: Latent) -> Tensor:
-        """M diag(f_var) M^T + diag(noise_var), shape (Q, B, P, P)."""
+    def _covariance(self, var: Tensor) -> Tensor:
+        """M diag(var) M^T + diag(noise_var), shape (Q, B, P, P), for variances (Q, B, W)."""
         assert self.mixing is not None
-        scaled = latent.f_var.unsqueeze(-2) * self.mixing
+        scaled = var.unsqueeze(-2) * self.mixing
         return scaled @ self.mixing.mT + torch.diag_embed(self.noise_var)
 
 
-def _log_normal(residual: Tensor, variance: Tensor) -> Tensor:
+def log_normal(residual: Tensor, variance: Tensor) -> Tensor:
+    """log N(residual; 0, variance), elementwise."""
     return -0.5 * (LOG_2PI + variance.log() + residual.square() / variance)
 
 
-def _sum_observed(term: Tensor, mask: Tensor | None) -> Tensor:
+def sum_observed(term: Tensor, mask: Tensor | None) -> Tensor:
+    """Sum over the observed outputs of terms (..., P) with a mask (B, P)."""
     return term.sum(-1) if mask is None else (term * mask).sum(-1)
 
 
-def _log_joint_normal(residual: Tensor, cov: Tensor, mask: Tensor | None) -> Tensor:
-    """log N(residual; 0, cov) over the observed outputs of each row, in float64."""
-    residual, cov = residual.double(), cov.double()
-    n_observed: Tensor | int = residual.shape[-1]
+def _log_joint_normal(
+    second: Tensor, weights: Tensor | None, cov: Tensor, mask: Tensor | None
+) -> Tensor:
+    """E log N(r; 0, cov) over the observed outputs of each row, (Q, B), in float64.
+
+    E r r^T is the sum of c c^T over the columns c of `second` (Q, B, P, C), with weights (Q, B, C),
+    all one if None.
+    """
+    second, cov = second.double(), cov.double()
+    n_observed: Tensor | int = second.shape[-2]
     if mask is not None:
         # A missing output becomes an independent standard normal at its mean: it adds nothing.
         mask = mask.double()
-        residual = residual * mask
+        second = second * mask.unsqueeze(-1)
         cov = cov * (mask.unsqueeze(-1) * mask.unsqueeze(-2)) + torch.diag_embed(1.0 - mask)
         n_observed = mask.sum(-1)
     L, info = torch.linalg.cholesky_ex(cov)
@@ -161,6 +178,7 @@ def _log_joint_normal(residual: Tensor, cov: Tensor, mask: Tensor | None) -> Ten
         raise NotPositiveDefiniteError(
             "the covariance over outputs is not positive definite; raise noise_floor"
         )
-    white = torch.linalg.solve_triangular(L, residual.unsqueeze(-1), upper=False).squeeze(-1)
+    white = torch.linalg.solve_triangular(L, second, upper=False).square()
+    squares = (white if weights is None else white * weights.unsqueeze(-2)).sum((-2, -1))
     log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return -0.5 * (n_observed * LOG_2PI + log_det + white.square().sum(-1))
+    return -0.5 * (n_observed * LOG_2PI + log_det + squares)

@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,6 +39,13 @@ def normal_rule(like: Tensor) -> NormalRule:
     return NormalRule(z.to(like), log_w.to(like))
 
 
+def hermite_rule(like: Tensor, n: int) -> NormalRule:
+    """The Gauss-Hermite rule on n points: for integrands that grow or fall as exp(z) does."""
+    z, w = np.polynomial.hermite_e.hermegauss(n)
+    log_w = torch.from_numpy(w).log().log_softmax(0)
+    return NormalRule(torch.from_numpy(z).to(like), log_w.to(like))
+
+
 def normal_density(x: Tensor) -> Tensor:
     """phi(x) = exp(-x^2 / 2) / sqrt(2 pi)."""
     return (-0.5 * x.square()).exp() / math.sqrt(2.0 * math.pi)
@@ -55,3 +63,12 @@ def log_ndtr(x: Tensor) -> Tensor:
     series = torch.log1p(-r * (1.0 - r * (3.0 - 15.0 * r)))
     far = -0.5 * tail.square() - (-tail).log() - 0.5 * LOG_2PI + series
     return torch.where(x < _TAIL, far, torch.special.log_ndtr(x.clamp_min(_TAIL)))
+
+
+def log_ndtr_between(low: Tensor, high: Tensor) -> Tensor:
+    """log(Phi(high) - Phi(low)) for low < high, exact in both tails."""
+    is_right = low + high > 0.0  # mirrored, so that neither is near one
+    low, high = torch.where(is_right, -high, low), torch.where(is_right, -low, high)
+    log_high = log_ndtr(high)
+    gap = (log_high - log_ndtr(low)).clamp_min(torch.finfo(low.dtype).tiny)
+    return log_high + (-torch.expm1(-gap)).log()

@@ -1,0 +1,119 @@
+"""Mixtures of counts against sums on a fine grid of the log rate, and samples."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skgp.distributions import CountMixture, NormalMixture, concat, mix
+from skgp.scoring import crps, interval_score, nll, rmse
+
+MEAN, STD = np.array([[0.5, 1.5], [-1.0, 4.0]]), np.array([[0.4, 0.2], [1.0, 0.6]])
+WEIGHTS = np.array([0.3, 0.7])
+COUNTS = np.arange(0, 4000)
+every = pytest.mark.parametrize("dispersion", [0.0, 0.4])
+
+
+def make(dispersion: Any) -> CountMixture:
+    return CountMixture(NormalMixture(np.log(WEIGHTS), MEAN, STD), dispersion)
+
+
+def table(dispersion: float, row: int) -> Any:
+    """Probabilities of `COUNTS` in a row, by 4,001 equal steps over each log rate."""
+    z = np.linspace(-9, 9, 4001)
+    w = stats.norm.pdf(z) / stats.norm.pdf(z).sum()
+    total = np.zeros(len(COUNTS))
+    for weight, mean, std in zip(WEIGHTS, MEAN[row], STD[row], strict=True):
+        rate = np.exp(mean + std * z)[:, None]
+        k = COUNTS[:400] if row == 0 else COUNTS
+        if dispersion:
+            r = 1 / dispersion
+            p = stats.nbinom.pmf(k, r, r / (r + rate))
+        else:
+            p = stats.poisson.pmf(k, rate)
+        total[: len(k)] += weight * (w @ p)
+    return total
+
+
+@every
+def test_against_sums(dispersion: float) -> None:
+    dist, k = make(dispersion)[0], COUNTS[:400]
+    p = table(dispersion, 0)[:400]
+    F = np.cumsum(p)
+    for y in (0, 1, 4, 25):
+        np.testing.assert_allclose(dist.pdf(float(y)), p[y], rtol=1e-9)
+        np.testing.assert_allclose(dist.cdf(float(y)), F[y], atol=1e-9)
+        np.testing.assert_allclose(dist.sf(float(y)), 1 - F[y], atol=1e-9)
+        np.testing.assert_allclose(dist.crps(float(y)), np.sum((F - (k >= y)) ** 2), rtol=1e-7)
+    np.testing.assert_allclose(dist.mean(), p @ k, rtol=1e-7)
+    np.testing.assert_allclose(dist.var(), p @ (k - p @ k) ** 2, rtol=1e-6)
+    q = [0.01, 0.3, 0.5, 0.9, 0.999]
+    assert dist.ppf(q)[0].tolist() == [int(np.searchsorted(F, level)) for level in q]
+
+
+def test_between_counts() -> None:
+    dist = make(0.0)[0]
+    assert dist.logpdf(1.5)[0] == -np.inf
+    assert dist.pdf(-1.0)[0] == 0.0
+    assert dist.cdf(2.7) == dist.cdf(2.0)
+    assert dist.cdf(-0.1)[0] == 0.0
+    assert dist.sf(-0.1)[0] == 1.0
+    assert dist.ppf([0.0, 1.0])[0].tolist() == [0.0, np.inf]
+    between, below, above = (dist.crps(y)[0] for y in (2.25, 2.0, 3.0))
+    assert between == pytest.approx(0.75 * below + 0.25 * above)
+    assert np.isnan(dist.logpdf(np.nan)).all()
+    assert np.isnan(dist.crps(np.nan)).all()
+    assert dist.joint_logpdf(np.nan).tolist() == [0.0]
+
+
+def test_a_crps_over_many_counts_looks_at_some() -> None:
+    """2,000 counts and more; the sum of all squares is the same to four digits."""
+    dist = CountMixture(NormalMixture.normal([7.0], 0.3))
+    k = np.arange(0, 8000.0)
+    F = CountMixture(NormalMixture.normal(np.full(k.size, 7.0), 0.3)).cdf(k)
+    np.testing.assert_allclose(dist.crps(1500.0), np.sum((F - (k >= 1500)) ** 2), rtol=1e-4)
+
+
+def test_log_probability_far_from_the_rate() -> None:
+    """Where the nodes of the log rate would not reach: the peak of the integrand is elsewhere."""
+    dist = CountMixture(NormalMixture.normal([0.0], 0.1))
+    f = np.linspace(-2, 9, 400_001)
+    log_p = stats.poisson.logpmf(300, np.exp(f)) + stats.norm.logpdf(f, 0.0, 0.1)
+    expected = np.logaddexp.reduce(log_p) + np.log(f[1] - f[0])
+    np.testing.assert_allclose(dist.logpdf(300.0), expected, rtol=1e-9)
+
+
+@every
+def test_samples(dispersion: float) -> None:
+    dist = make(dispersion)
+    x = dist.rvs(400_000, random_state=0)
+    assert x.shape == (2, 400_000)
+    error = x.std(1) / np.sqrt(x.shape[1])
+    assert (np.abs(x.mean(1) - dist.mean()) < 4 * error).all()
+    shares = (x <= 2).mean(1)
+    assert (np.abs(shares - dist.cdf(2.0)) < 4 * np.sqrt(0.25 / x.shape[1])).all()
+
+
+def test_container() -> None:
+    dist = make(0.4)
+    assert concat([dist[:1], dist[1:]]).pdf(3.0).tolist() == dist.pdf(3.0).tolist()
+    mixed = mix([make(0.0), make(0.4)])
+    np.testing.assert_allclose(mixed.pdf(3.0), (make(0.0).pdf(3.0) + dist.pdf(3.0)) / 2)
+    np.testing.assert_allclose(mixed.cdf(3.0), (make(0.0).cdf(3.0) + dist.cdf(3.0)) / 2)
+    with pytest.raises(ValueError, match="same dispersion"):
+        concat([make(0.0), make(0.4)])
+    with pytest.raises(ValueError, match="one output"):
+        CountMixture(NormalMixture.normal(np.zeros((3, 2)), 1.0))
+    with pytest.raises(ValueError, match="negative"):
+        make(-1.0)
+    assert dist.cov().shape == (2, 1, 1)
+    assert "q05" in dist.to_frame()
+
+
+def test_scores() -> None:
+    dist, y = make(0.4), np.array([3.0, 20.0])
+    assert nll(y, dist) == pytest.approx(-np.log(dist.pdf(y)).mean())
+    assert crps(y, dist) == pytest.approx(dist.crps(y).mean())
+    assert rmse(y, dist) > 0
+    assert interval_score(y, dist) > 0
