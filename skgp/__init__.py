@@ -26,6 +26,7 @@ from skgp.estimators import (
     VFITCRegressor,
 )
 from skgp.files import load, save
+from skgp.fitting.functions import FunctionDraws
 
 __all__ = [
     "DGPClassifier",
@@ -34,6 +35,7 @@ __all__ = [
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
+    "FunctionDraws",
     "GPRNRegressor",
     "IWDGPRegressor",
     "MOGPEmbedding",
