@@ -1,6 +1,6 @@
 """Draws of a fitted model as functions of x, in the user's units."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
+from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.table import FAR, Array, Scale
 
@@ -74,7 +75,7 @@ class FunctionDraws:
     ) -> None:
         source, rule = model.source, model.nodes
         assert isinstance(source, Layers)
-        stack = source.stack
+        stack = cast(GPStack, source.stack)
         generator = make_generator(seed, "functions")
         like = model.log_weights.detach()
         with torch.no_grad():

@@ -159,8 +159,8 @@ def _weighted_differences(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Ten
     return (sums[..., -1:] * z - sums[..., :-1]).mul_(factor)
 
 
-# Degrees of freedom of the spectral density, a Student t distribution with 2 nu of them; that of the
-# rbf kernel, the limit, is normal (Rasmussen and Williams 2006, Section 4.2.1).
+# Degrees of freedom of the spectral density, a Student t distribution with 2 nu of them; that of
+# the rbf kernel, the limit, is normal (Rasmussen and Williams 2006, Section 4.2.1).
 _DEGREES: Final = {"matern12": 1, "matern32": 3, "matern52": 5}
 
 

@@ -1,4 +1,4 @@
-"""Draws of the GPs of a layer as functions: Fourier features of the prior, and a pathwise update."""
+"""Draws of the GPs of a layer as functions: waves for the prior, and a pathwise update."""
 
 import copy
 import math
@@ -10,7 +10,7 @@ from torch import Tensor
 from skgp.core.layers.layer import Layer
 
 N_FEATURES: Final = 1024  # pairs of a sine and a cosine, of each draw of each GP
-_BLOCK: Final = 4_000_000  # numbers of a block of features, one row at least
+_BLOCK: Final = 400_000  # waves at a time, which fit in the cache
 
 
 class PriorFunctions:
@@ -41,12 +41,20 @@ class PriorFunctions:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Values (S, W, N) at x (S or 1, W or 1, N, D)."""
-        size = max(1, _BLOCK // self.phase.numel())
-        return torch.cat([self._of_chunk(part) for part in x.split(size, -2)], -1)
+        n_draws, n_gps, n_features = self.phase.shape
+        rows = min(x.shape[-2], max(1, _BLOCK // (n_gps * n_features)))
+        draws = max(1, _BLOCK // (n_gps * n_features * rows))
+        own = x.expand(n_draws, -1, -1, -1), self.frequency, self.phase, self.amplitude
+        parts = []
+        for x_own, *waves in zip(*(of_all.split(draws) for of_all in own), strict=True):
+            chunks = [_sum_of_waves(chunk, *waves) for chunk in x_own.split(rows, -2)]
+            parts.append(torch.cat(chunks, -1))
+        return torch.cat(parts)
 
-    def _of_chunk(self, x: Tensor) -> Tensor:
-        waves = (self.frequency @ x.mT - self.phase.unsqueeze(-1)).cos()
-        return (self.amplitude.unsqueeze(-2) @ waves).squeeze(-2)
+
+def _sum_of_waves(x: Tensor, frequency: Tensor, phase: Tensor, amplitude: Tensor) -> Tensor:
+    waves = (x @ frequency.mT).sub_(phase.unsqueeze(-2)).cos()
+    return (waves @ amplitude.unsqueeze(-1)).squeeze(-1)
 
 
 class LayerFunctions:

@@ -99,6 +99,7 @@ class StackFunctions:
         *hidden, top = stack.layers
         *of_hidden, of_top = [None] * (len(hidden) + 1) if factors is None else factors
         layers = zip(hidden, of_hidden, strict=True)
+        functions: list[Functions]
         if isinstance(rule, Quadrature) and factors is not None:
             nodes = rule(1)
             weights = nodes.log_omega.detach().cpu().exp()
