@@ -16,8 +16,9 @@ _BLOCK: Final = 400_000  # waves at a time, which fit in the cache
 class PriorFunctions:
     """S draws of each of W GPs with mean zero and unit variance, as sums of waves.
 
-    Each draw has frequencies of its own. So the mean and the covariance of the draws are exactly
-    those of the GP; a single draw is normal only in the limit of many features.
+    Each draw has frequencies of its own. So mean and covariance over draws are exactly those of the
+    GP, whatever the number F of frequencies is. Given its frequencies a draw is normal, with a
+    kernel that misses that of the GP by a standard error of at most 1 / sqrt(2 F).
 
     Parameters
     ----------

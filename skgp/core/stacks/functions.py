@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.layers.functions import LayerFunctions
+from skgp.core.layers.functions import N_FEATURES, LayerFunctions
 from skgp.core.layers.layer import Layer
 from skgp.core.nodes.rules import NodeRule
 from skgp.core.nodes.sigma_points import Quadrature
@@ -86,6 +86,8 @@ class StackFunctions:
     rule : NodeRule
     n_samples : int
     generator : torch.Generator
+    n_features : int
+        Number of frequencies of each draw of each GP.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class StackFunctions:
         rule: NodeRule,
         n_samples: int,
         generator: torch.Generator,
+        n_features: int = N_FEATURES,
     ) -> None:
         *hidden, top = stack.layers
         *of_hidden, of_top = [None] * (len(hidden) + 1) if factors is None else factors
@@ -109,9 +112,10 @@ class StackFunctions:
                 NodeFunctions(layer, f, xi[drawn.to(xi.device)]) for (layer, f), xi in pairs
             ]
         else:
-            functions = [LayerFunctions(layer, f, n_samples, generator) for layer, f in layers]
+            draw = n_samples, generator, n_features
+            functions = [LayerFunctions(layer, f, *draw) for layer, f in layers]
         self.hidden = HiddenFunctions(stack, functions)
-        self.top = LayerFunctions(top, of_top, n_samples, generator)
+        self.top = LayerFunctions(top, of_top, n_samples, generator, n_features)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Values (S, N, W) at x (N, D)."""
