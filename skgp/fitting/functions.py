@@ -115,7 +115,7 @@ class FunctionDraws:
         X = check_array(X, dtype=[np.float64, np.float32])
         size = max(1, _CHUNK_CELLS // self.n_samples)
         with torch.no_grad():
-            parts = [self.evaluate(part) for part in torch.from_numpy(X).split(size)]
+            parts = [self.evaluate(part) for part in torch.tensor(X).split(size)]
         values: Array = torch.cat(parts).cpu().numpy()
         return values
 

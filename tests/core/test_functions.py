@@ -44,7 +44,7 @@ NAMES = ["rbf", "matern12", "matern32", "matern52"]
 N_DRAWS = 12_000
 N_FEATURES = 24  # few: moments over draws, each with its own frequencies, do not depend on them
 STANDARD_ERRORS = 5.0
-JITTER = 1e-2  # so that a draw without its noise has another covariance
+JITTER = 0.3  # large, so that a draw without its noise has another covariance
 CHOLESKY = ConjugateGradients(seed=0, min_rows=10_000)
 ITERATIVE = ConjugateGradients(seed=0, min_rows=0, tolerance=1e-5, rank=5)
 
