@@ -55,8 +55,8 @@ def lowest_points(f, rng):
 
 
 # %%
-# Ten random points, then ten rounds of four draws each. So few points may fit without noise, of which
-# the fit warns; the rounds after it know better.
+# Ten random points, then ten rounds of four draws each. So few points may fit without noise, of
+# which the fit warns; the rounds after it know better.
 warnings.simplefilter("ignore", FitQualityWarning)
 
 
@@ -93,9 +93,9 @@ for name, curve in curves.items():
     print(f"{name:25}{at[0]:8.2f}{at[1]:8.2f}{at[2]:12.2f}")
 
 # %%
-# The points of one run gather in two of the three valleys: one minimum is enough. A draw of the final
-# model is one of the functions that may have given the measurements. Along a line, draws agree near
-# measurements and part where there are none.
+# The points of one run gather in two of the three valleys: one minimum is enough. A draw of the
+# final model is one of the functions that may have given the measurements. Along a line, draws
+# agree near measurements and part where there are none.
 X, model = runs[0]
 edge = np.linspace(0.0, 1.0, 60)
 grid = np.stack(np.meshgrid(edge, edge), -1).reshape(-1, 2)
