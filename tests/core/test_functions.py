@@ -258,7 +258,8 @@ def test_draws_at_sigma_points(rng: np.random.Generator) -> None:
     stack, x = make_stack(rng), normal(rng, 3, 1)
     rule = LearnedNodes([2], 4, seed=0)
     rule.logits.copy_(torch.tensor([0.0, 3.0, -1.0, 1.0]))  # far from equal
-    rule.xi.mul_(2.0)
+    stack.top.kernel.log_lengthscale.add_(1.0)
+    stack.top.posterior.mu.mul_(4.0)  # nodes whose means differ
     factors = stack.factors()
     hidden, weights = hidden_mixture(stack, factors, rule, make_generator(0, "none"))
     h, _ = hidden(x)
