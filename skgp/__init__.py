@@ -27,6 +27,7 @@ from skgp.estimators import (
 )
 from skgp.files import load, save
 from skgp.fitting.checkpoint import Checkpoint
+from skgp.fitting.functions import FunctionDraws
 
 __all__ = [
     "Checkpoint",
@@ -36,6 +37,7 @@ __all__ = [
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
+    "FunctionDraws",
     "GPRNRegressor",
     "IWDGPRegressor",
     "MOGPEmbedding",

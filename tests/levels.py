@@ -27,6 +27,8 @@ LEVELS = (
     ("skgp.fitting.model", "skgp.fitting.rows"),
     (
         "skgp.fitting.checkpoint",
+        "skgp.fitting.functions",
+        "skgp.fitting.joint",
         "skgp.fitting.outliers",
         "skgp.fitting.predict",
         "skgp.fitting.recipe",

@@ -10,6 +10,8 @@ import pytest
 from sklearn import clone, config_context
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -170,13 +172,42 @@ def test_methods_are_those_of_the_distribution() -> None:
     dist = model.predict_dist(X_NEW)
     np.testing.assert_array_equal(model.predict_proba(X_NEW).std(), dist.std())
     np.testing.assert_array_equal(model.predict(X_NEW, return_std=True), [dist.mean(), dist.std()])
-    np.testing.assert_array_equal(model.predict(X_NEW, return_cov=True)[1], dist.cov())
     np.testing.assert_array_equal(model.predict_quantiles(X_NEW, [0.2, 0.9]), dist.ppf([0.2, 0.9]))
     np.testing.assert_array_equal(model.predict_interval(X_NEW, 0.5), dist.interval(0.5))
     np.testing.assert_array_equal(model.sample_y(X_NEW, 3, 1), dist.rvs(3, 1))
     assert predict_dist(model, X_NEW).components().mean.shape == (len(X_NEW), 4)
     with pytest.raises(RuntimeError, match="At most one"):
         model.predict(X_NEW, return_std=True, return_cov=True)
+
+
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_covariance_over_rows_is_that_of_the_mixture(n_outputs: int | None) -> None:
+    _, y = make_data(n_outputs=n_outputs)
+    gp = GaussianProcessRegressor(RBF() + WhiteKernel(), optimizer=None, normalize_y=True)
+    member = make_pipeline(StandardScaler(), gp)
+    model = CrossFittedRegressor(ToyBayesianRidge(), cv=SHUFFLED).fit(X, y)
+    model.estimators_ = [clone(member).fit(X[i::3], y[i::3]) for i in range(3)]
+    model.scale_ = 2.0
+    parts = [m.predict(X_NEW, return_cov=True) for m in model.estimators_]
+    means, covs = (np.stack(part) for part in zip(*parts, strict=True))
+    shape = (len(X_NEW),) * 2 + y.shape[1:]
+    expected = np.zeros(shape)
+    for i, j in np.ndindex(shape[:2]):
+        between = (means[:, i] * means[:, j]).mean(0) - means[:, i].mean(0) * means[:, j].mean(0)
+        expected[i, j] = 4.0 * covs[:, i, j].mean(0) + between
+    actual = model._joint_covariance(X_NEW)
+    np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_members_without_a_covariance_over_rows() -> None:
+    model = CrossFittedRegressor(ToyBayesianRidge(), cv=SHUFFLED).fit(X, Y)
+    with pytest.raises(NotImplementedError, match=r"ToyBayesianRidge .*predict_dist\(X\).cov\(\)"):
+        model.predict(X_NEW, return_cov=True)
+    gp = GaussianProcessRegressor(optimizer=None)
+    scaled = TransformedTargetRegressor(gp, transformer=PowerTransformer()).fit(X, Y)
+    model.estimators_ = [scaled]
+    with pytest.raises(NotImplementedError, match="TransformedTargetRegressor does not have"):
+        model._joint_covariance(X_NEW)
 
 
 def test_function_keeps_its_share_of_the_variance() -> None:

@@ -7,7 +7,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.compose._cross_fitted import Array, CrossFitted, mixed
-from skgp.compose._predict_dist import predict_latent
+from skgp.compose._predict_dist import predict_joint, predict_latent
 from skgp.compose._recalibration import best_scale, stretched
 
 
@@ -94,7 +94,8 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return_std : bool
             Also return the standard deviation of y, noise included.
         return_cov : bool
-            Also return the covariance over the outputs of each row, noise included.
+            Also return the covariance of y over the rows of X, noise included. The covariance over
+            the outputs of each row is that of `predict_dist(X).cov()`.
 
         Returns
         -------
@@ -102,13 +103,15 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
             In the units of y.
         std : array of the same shape
             Only if `return_std`.
-        cov : array of shape (n, P, P)
-            Only if `return_cov`; P = 1 for a one-dimensional y.
+        cov : array of shape (n, n) or (n, n, P)
+            Only if `return_cov`.
 
         Raises
         ------
         RuntimeError
             If both are asked for.
+        NotImplementedError
+            If a covariance over rows is asked for, and the members have none.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
@@ -116,7 +119,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         mean: Array = dist.mean()
         if return_std:
             return mean, dist.std()
-        return (mean, dist.cov()) if return_cov else mean
+        return (mean, self._joint_covariance(X)) if return_cov else mean
 
     def predict_proba(self, X: Any) -> Any:
         """The distribution of `predict_dist`, under the name that Pipeline forwards.
@@ -201,6 +204,16 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return draws
 
     # ------------------------------------------------------------- helpers
+
+    def _joint_covariance(self, X: Any) -> Array:
+        """Covariance of the mixture over the rows of X, by the law of total covariance."""
+        members = [predict_joint(member, X) for member in self.estimators_]
+        means, covs = zip(*members, strict=True)
+        # (n, n) or (n, n, P): the first two axes are those of the rows
+        spread = np.stack(means) - np.mean(means, axis=0)
+        of_means = np.einsum("ki...,kj...->ij...", spread, spread) / len(members)
+        within: Array = self.scale_**2 * np.mean(covs, axis=0)
+        return within + of_means
 
     def _checked(self, y: Any) -> Any:
         return y

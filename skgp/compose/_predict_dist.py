@@ -1,5 +1,6 @@
 """The predictive distributions of a nested scikit-learn model."""
 
+import inspect
 from typing import Any
 
 from skgp.compose._nested import unwrap
@@ -102,6 +103,25 @@ def predict_latent(model: Any, X: Any) -> Any:
             "predict_latent."
         )
     return nested.invert_target(nested.estimator.predict_latent(nested.transform(X)))
+
+
+def predict_joint(model: Any, X: Any) -> tuple[Any, Any]:
+    """Mean of a fitted model and its covariance over the rows of X, however it is nested.
+
+    Raises
+    ------
+    NotImplementedError
+        If the innermost estimator's `predict` has no `return_cov`, or a target is transformed.
+    """
+    nested = unwrap(model)
+    estimator, transformers = nested.estimator, nested.target_transformers
+    if transformers or "return_cov" not in inspect.signature(estimator.predict).parameters:
+        raise NotImplementedError(
+            f"return_cov asks for the covariance over rows, which {_name(model)} does not have; "
+            "predict_dist(X).cov() is the covariance over the outputs of each row"
+        )
+    mean, cov = estimator.predict(nested.transform(X), return_cov=True)
+    return mean, cov
 
 
 def _foreign_distribution(model: Any, X: Any) -> Any:

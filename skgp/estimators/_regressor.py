@@ -1,15 +1,18 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
+from numbers import Integral
 from typing import Any, Self
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.metaestimators import available_if
 
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
+from skgp.fitting.functions import FunctionDraws
+from skgp.fitting.joint import joint_covariance
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
@@ -163,7 +166,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         return_std : bool
             Also return the standard deviation of y, noise included.
         return_cov : bool
-            Also return the covariance over the outputs of each row, noise included.
+            Also return the covariance of y over the rows of X, noise included, as scikit-learn's
+            Gaussian process does. The covariance over the outputs of each row is that of
+            `predict_dist(X).cov()`.
 
         Returns
         -------
@@ -171,13 +176,18 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             In the units of y.
         std : array of the same shape
             Only if `return_std`.
-        cov : array of shape (n, P, P)
-            Only if `return_cov`; P = 1 for a one-dimensional y.
+        cov : array of shape (n, n) or (n, n, P)
+            Only if `return_cov`. Its diagonal is the square of std. Where hidden functions are
+            sampled, it is an average over draws of them, and agrees with that up to their number.
 
         Raises
         ------
         RuntimeError
             If both are asked for.
+        NotImplementedError
+            If a covariance over rows is asked for, and the model is not one of GP layers alone: if
+            it has a readout, latent covariates or no GPs; or if hidden functions are sampled, and
+            their kernel has no known spectral density.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
@@ -185,11 +195,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         if return_std:
             mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
             return mean, std
-        if return_cov:
-            mean, cov = chunks.gather(lambda dist: (dist.mean(), dist.cov()))
-            return mean, cov
+        cov = self._joint_covariance(X) if return_cov else None
         (mean,) = chunks.gather(lambda dist: (dist.mean(),))
-        return mean
+        return mean if cov is None else (mean, cov)
 
     def predict_proba(self, X: Any) -> ContinuousDistribution:
         """The distribution of `predict_dist`, under the name that Pipeline forwards.
@@ -288,6 +296,16 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         is_scaled = self.normalize_y and not self._has_counts
         return Targets((self.normalize_X, is_scaled), ("y", "normalize_y"), observed)
 
+    def _joint_covariance(self, X: Any) -> Array:
+        """Covariance of y over the rows of X, noise included."""
+        fitted = self._snapshot()
+        if not fitted.model_.has_gp_outputs:
+            raise NotImplementedError(
+                f"return_cov asks for the covariance over rows, which {type(self).__name__} does "
+                "not have; predict_dist(X).cov() is the covariance over the outputs of each row"
+            )
+        return joint_covariance(fitted.model_, fitted._inputs(X), fitted._output_shape)
+
     def _predictive(self, X: Any) -> Chunks[Any]:
         """Predictive distributions of y of chunks of rows, in its units, noise included."""
         fitted = self._snapshot()
@@ -318,6 +336,66 @@ class GPRegressor(Regressor):
         model, shape = fitted.model_, fitted._output_shape
         chunks = normal_mixtures(model, fitted._inputs(X), model.noiseless_predictor(), shape)
         return NormalMixture.gather(chunks.parts, chunks.n_rows)
+
+    def sample_functions(self, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
+        """Draws of the noiseless function f from its posterior, each one a function of x.
+
+        A draw gives the same values in every call, and its values at two rows are as alike as f is
+        there. `sample_y` draws each row for itself, noise included.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number S of functions.
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        FunctionDraws
+            Called with X (n, D) it returns an array of shape (n, S) or (n, P, S), in the units of
+            y; its `evaluate` takes tensors and has gradients.
+
+        Raises
+        ------
+        NotImplementedError
+            If the model is not one of GP layers alone: if it has a readout or latent covariates;
+            or if a kernel that functions are drawn for has no known spectral density.
+        """
+        return self._draw_functions(n_samples, random_state, prior=False)
+
+    def sample_prior_functions(self, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
+        """As `sample_functions`, from the prior with the hyper-parameters of the fit.
+
+        All layers are drawn from their priors: the targets have a say in hyper-parameters and prior
+        means alone.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        FunctionDraws
+
+        Raises
+        ------
+        NotImplementedError
+            As `sample_functions`.
+        """
+        return self._draw_functions(n_samples, random_state, prior=True)
+
+    def _draw_functions(self, n_samples: int, random_state: Any, *, prior: bool) -> FunctionDraws:
+        fitted = self._snapshot()
+        check_scalar(n_samples, "n_samples", Integral, min_val=1)
+        if not fitted.model_.has_gp_outputs:
+            raise NotImplementedError(
+                f"{type(self).__name__} cannot be drawn as a function of x: a readout or latent "
+                "covariates stand between its GPs and y; sample_y(X) draws rows"
+            )
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        shape = fitted._output_shape
+        return FunctionDraws(fitted.model_, shape, int(n_samples), seed, prior=prior)
 
     lengthscales_ = property(_attributes.lengthscales)
     inducing_points_ = property(_attributes.inducing_points)

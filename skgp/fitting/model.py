@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from skgp.core.data import Batch
 from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.objectives.objective import PREDICTIVE
-from skgp.core.stacks.stack import Stack
+from skgp.core.stacks.stack import GPStack, Stack
 from skgp.core.training.inversion import LatentInputs
 from skgp.fitting.table import Scale, Table
 
@@ -64,6 +65,10 @@ class Layers(Source):
         predicted = self._predicted
         return lambda x: predicted(self.stack(x, fixed, factors))
 
+    def posteriors(self) -> list[list[Any]]:
+        """Factors of all layers, for each of the posteriors that count the same in a prediction."""
+        return [self.stack.known_factors()]
+
 
 class Model(nn.Module):
     """A source of latent functions, a likelihood, and scales: trained, copied and pickled as one.
@@ -105,6 +110,13 @@ class Model(nn.Module):
     def log_weights(self) -> Tensor:
         """Log-weights (Q,) of the components of a prediction."""
         return self.source.log_weights(self.nodes)
+
+    @property
+    def has_gp_outputs(self) -> bool:
+        """Whether the outputs are mixed functions of GP layers, which see x alone, plus noise."""
+        source, likelihood = self.source, self.likelihood
+        stacked = isinstance(source, Layers) and isinstance(source.stack, GPStack)
+        return stacked and isinstance(likelihood, Gaussian)
 
     # ---------------------------------------------------------- regression
 

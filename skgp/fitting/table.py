@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from skgp.core.training.ranks import ALONE, Ranks
 
 Array = npt.NDArray[Any]
 
-_FAR = 1e9
+FAR: Final = 1e9  # scaled inputs beyond it are cut off
 _FAR_TARGET = 1e12  # whose square is within the range of float32
 _ORDINARY = 1e100  # where squares are far from the ends of the range of float64
 # Of a column's unit, in units of the spacing of floats at its largest number: the quantiles of a
@@ -197,7 +197,7 @@ def scale_inputs(X: Array, scale: Scale) -> Array:
     contiguous, so that the order of X in memory does not change a bit of the results.
     """
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(scale.apply(X).clip(-_FAR, _FAR))
+        return np.ascontiguousarray(scale.apply(X).clip(-FAR, FAR))
 
 
 class Table:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -66,16 +66,19 @@ class ChainLayers(Layers):
         return (super().log_weights(nodes) - math.log(n)).repeat(n)
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
-        factors, fixed = self.stack.known_factors(), nodes(1)
-        # Each position gives other functions and, above the first layer, other inputs of each
-        # kernel, so they run one after another. The factors of Kuu are the same for all.
-        stacks = [self._factors_at(factors, position) for position in self.chain.positions]
+        posteriors, fixed = self.posteriors(), nodes(1)
 
+        # Each position gives other functions and, above the first layer, other inputs of each
+        # kernel, so they run one after another.
         def of_rows(x: Tensor) -> Latent:
-            parts = [self.stack(x, fixed, factors_at) for factors_at in stacks]
+            parts = [self.stack(x, fixed, factors) for factors in posteriors]
             return Latent(*(torch.cat(moments) for moments in zip(*parts, strict=True)))
 
         return of_rows
+
+    def posteriors(self) -> list[list[Any]]:
+        factors = self.stack.known_factors()  # those of Kuu are the same for all positions
+        return [self._factors_at(factors, position) for position in self.chain.positions]
 
     def _factors_at(self, factors: Sequence[Factors], position: Tensor) -> list[Factors]:
         """The factors of all layers with the inducing variables of a position (K,)."""

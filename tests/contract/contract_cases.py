@@ -244,6 +244,10 @@ MINIBATCH_REGRESSORS = (
     Case("cvae-two", CVAERegressor, {"latent_dim": 2, **_CVAE}),
 )
 REGRESSORS = MINIBATCH_REGRESSORS + COLLAPSED_REGRESSORS
+# Their GPs see X alone, and their outputs are linear in the functions of the last layer.
+FUNCTION_REGRESSORS = tuple(
+    case for case in GP_REGRESSORS if case not in LATENT_REGRESSORS + READOUT_REGRESSORS
+)
 # Transformers of tables without targets.
 _EMBEDDING = {"max_iter": 10, "n_samples": 4, "n_prediction_samples": 8, "n_importance": 20}
 EMBEDDINGS = (
@@ -279,6 +283,8 @@ for_representatives = _only(REPRESENTATIVES)
 for_gps = _only(GP_REGRESSORS)
 # A latent function is an output, or the outputs are linear combinations of latent functions.
 for_latents = _only(tuple(case for case in GP_REGRESSORS if case not in READOUT_REGRESSORS))
+for_functions = _only(FUNCTION_REGRESSORS)
+for_no_functions = _only(tuple(case for case in REGRESSORS if case not in FUNCTION_REGRESSORS))
 # Their GPs are all that depends on the inputs.
 for_gps_alone = _only(
     tuple(case for case in GP_REGRESSORS if not issubclass(case.cls, MIXED_BY_NETWORKS))

@@ -1,5 +1,6 @@
 """What comes out of a fitted regressor with one output."""
 
+import pickle
 from typing import Any
 
 import gpytorch
@@ -10,10 +11,13 @@ from contract_cases import (
     ONE_PER_CLASS,
     Case,
     Data,
+    for_functions,
     for_gps,
     for_inducing,
     for_latents,
+    for_no_functions,
     for_normals,
+    rows_have_draws,
 )
 from scipy import stats
 from sklearn.exceptions import NotFittedError
@@ -29,19 +33,77 @@ def model(make: Any, data: Data) -> Any:
     return make().fit(data.X, data.y)
 
 
-def test_mean_deviation_and_covariance_are_those_of_the_distribution(
-    model: Any, data: Data
-) -> None:
+def test_mean_and_deviation_are_those_of_the_distribution(model: Any, data: Data) -> None:
     dist = model.predict_dist(data.X_new)
     mean, std = model.predict(data.X_new, return_std=True)
-    again, cov = model.predict(data.X_new, return_cov=True)
     assert mean.shape == std.shape == dist.shape == (25,)
     assert mean.dtype == std.dtype == np.float64
-    for array in (mean, again, model.predict(data.X_new)):
+    for array in (mean, model.predict(data.X_new)):
         np.testing.assert_array_equal(array, dist.mean())
     np.testing.assert_array_equal(std, dist.std())
-    np.testing.assert_allclose(cov, np.square(std)[:, None, None], rtol=1e-12)
     assert model.score(data.X_new, data.y_new) > 0.7
+
+
+@for_functions
+def test_covariance_over_rows(case: Case, model: Any, data: Data) -> None:
+    """As scikit-learn's Gaussian process returns it."""
+    mean, std = model.predict(data.X_new, return_std=True)
+    again, cov = model.predict(data.X_new, return_cov=True)
+    np.testing.assert_array_equal(again, mean)
+    assert cov.shape == (25, 25)
+    np.testing.assert_allclose(cov, cov.T, rtol=1e-10, atol=1e-12)
+    ratio = np.diagonal(cov) / np.square(std)
+    # Of hidden functions that are sampled there are few draws here.
+    tol = 2.0 if rows_have_draws(case.make()) else 1e-9
+    np.testing.assert_allclose(ratio, 1.0, atol=tol)
+    assert np.linalg.eigvalsh(cov).min() > 0.9 * model.noise_variance_
+    # The function is the same at a row that is repeated, the noise is not.
+    twice = np.concatenate([data.X_new[:3]] * 2)
+    cov = model.predict(twice, return_cov=True)[1]
+    np.testing.assert_allclose(
+        cov[:3, 3:] + model.noise_variance_ * np.eye(3), cov[:3, :3], rtol=1e-5
+    )
+
+
+@for_no_functions
+def test_no_covariance_over_rows(model: Any, data: Data) -> None:
+    with pytest.raises(NotImplementedError, match=r"predict_dist\(X\).cov\(\) is the covariance"):
+        model.predict(data.X_new, return_cov=True)
+    for method in ("sample_functions", "sample_prior_functions"):
+        if hasattr(model, method):
+            with pytest.raises(NotImplementedError, match="cannot be drawn as a function of x"):
+                getattr(model, method)()
+
+
+@for_functions
+def test_draws_are_functions(model: Any, data: Data) -> None:
+    for f in (model.sample_functions(4), model.sample_prior_functions(4)):
+        values = f(data.X_new)
+        assert values.shape == (25, 4)
+        assert np.isfinite(values).all()
+        np.testing.assert_allclose(f(data.X_new[3:7]), values[3:7], rtol=1e-9)
+        one_more = pickle.loads(pickle.dumps(f))
+        np.testing.assert_array_equal(one_more(data.X_new), values)
+        near = f(data.X_new + 1e-6)
+        np.testing.assert_allclose(near, values, rtol=0, atol=0.05 * data.y.std())
+    again, other = model.sample_functions(4), model.sample_functions(4, random_state=1)
+    np.testing.assert_array_equal(again(data.X_new), model.sample_functions(4)(data.X_new))
+    assert (again(data.X_new) != other(data.X_new)).all()
+
+
+@for_functions
+def test_draws_have_slopes(model: Any, data: Data) -> None:
+    f = model.sample_functions(2)
+    x = torch.tensor(data.X_new[:2], requires_grad=True)
+    values = f.evaluate(x)
+    np.testing.assert_allclose(values.detach().numpy(), f(data.X_new[:2]), rtol=1e-12)
+    values[:, 1].sum().backward()
+    for column in range(3):
+        step = np.zeros(3)
+        step[column] = 1e-5
+        slope = (f(data.X_new[:2] + step) - f(data.X_new[:2] - step))[:, 1] / 2e-5
+        np.testing.assert_allclose(x.grad[:, column].numpy(), slope, rtol=1e-4, atol=1e-6)
+    assert all(p.grad is None for p in model.model_.parameters())
 
 
 def test_predict_proba_is_predict_dist(model: Any, data: Data) -> None:

@@ -4,19 +4,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from contract_cases import (
     ONE_PER_CLASS,
     Case,
     Data,
     for_coregionalised,
+    for_functions,
     for_gps,
     for_inducing,
     for_normals,
     for_sparse,
     make_data,
+    rows_have_draws,
 )
 from scipy import stats
 
+from skgp import IWDGPRegressor
 from skgp.scoring import joint_nll, nll
 
 QUICK = ONE_PER_CLASS
@@ -31,13 +35,28 @@ def test_shapes(model: Any, data: Data) -> None:
     X = data.X_new
     mean, std = model.predict(X, return_std=True)
     assert mean.shape == std.shape == model.predict_dist(X).shape == (25, 2)
-    assert model.predict(X, return_cov=True)[1].shape == (25, 2, 2)
+    assert model.predict_dist(X).cov().shape == (25, 2, 2)
     assert model.predict_quantiles(X, 0.5).shape == (25, 2)
     assert model.predict_quantiles(X, [0.1, 0.5, 0.9]).shape == (25, 2, 3)
     assert [end.shape for end in model.predict_interval(X)] == [(25, 2), (25, 2)]
     assert model.sample_y(X, 4).shape == (25, 2, 4)
     assert model.n_outputs_ == 2
     assert model.noise_variance_.shape == (2,)
+
+
+@for_functions
+def test_shapes_over_rows(model: Any, data: Data) -> None:
+    assert model.predict(data.X_new, return_cov=True)[1].shape == (25, 25, 2)
+    for f in (model.sample_functions(3), model.sample_prior_functions(3)):
+        assert f(data.X_new).shape == f.evaluate(torch.tensor(data.X_new)).shape == (25, 2, 3)
+
+
+@for_functions
+def test_covariance_over_rows_has_the_variances(case: Case, model: Any, data: Data) -> None:
+    _, std = model.predict(data.X_new, return_std=True)
+    _, cov = model.predict(data.X_new, return_cov=True)
+    ratio = np.diagonal(cov).T / np.square(std)
+    np.testing.assert_allclose(ratio, 1.0, atol=2.0 if rows_have_draws(case.make()) else 1e-9)
 
 
 @for_gps
@@ -91,7 +110,6 @@ def test_one_column_has_the_gp_of_one_output(case: Case, data: Data) -> None:
 def test_covariance_is_exact(model: Any, data: Data) -> None:
     dist = model.predict_dist(data.X_new)
     cov = dist.cov()
-    np.testing.assert_array_equal(cov, model.predict(data.X_new, return_cov=True)[1])
     np.testing.assert_array_equal(cov, cov.transpose(0, 2, 1))
     assert (np.linalg.eigvalsh(cov) > 0.0).all()
     np.testing.assert_allclose(np.diagonal(cov, axis1=1, axis2=2), dist.var(), rtol=1e-10)
@@ -130,7 +148,8 @@ def test_joint_density_is_multivariate_normal(model: Any, data: Data) -> None:
 
 def test_samples_have_the_covariance_of_the_distribution(model: Any, data: Data) -> None:
     size = 6000
-    mean, cov = model.predict(data.X_new[:6], return_cov=True)
+    dist = model.predict_dist(data.X_new[:6])
+    mean, cov = dist.mean(), dist.cov()
     draws = model.sample_y(data.X_new[:6], size, random_state=1)
     std = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
     assert (np.abs(draws.mean(axis=-1) - mean) < 4.5 * std / np.sqrt(size)).all()
@@ -153,7 +172,8 @@ def test_fewer_latents_than_outputs(make: Any, data: Data) -> None:
     Y = np.column_stack([data.y, 2.0 * data.y, -data.y])
     model = make(n_latents=1).fit(data.X, Y)
     assert len(model.stack_.top.mean) == 1
-    mean, cov = model.predict(data.X_new, return_cov=True)
+    dist = model.predict_dist(data.X_new)
+    mean, cov = dist.mean(), dist.cov()
     offset = Y.mean(axis=0)
     deviation = (mean - offset) / Y.std(axis=0)
     # One latent function: the outputs' deviations from their constants are proportional.
@@ -161,6 +181,22 @@ def test_fewer_latents_than_outputs(make: Any, data: Data) -> None:
     latent_cov = cov - np.diag(model.noise_variance_)
     correlation = latent_cov[:, 0, 2] / np.sqrt(latent_cov[:, 0, 0] * latent_cov[:, 2, 2])
     np.testing.assert_allclose(correlation, -1.0, atol=1e-6)
+
+
+@for_coregionalised
+def test_fewer_functions_than_outputs(make: Any, data: Data) -> None:
+    """Draws of one latent function, and covariances over rows, are in proportion."""
+    model = make(n_latents=1)
+    if issubclass(type(model), IWDGPRegressor):
+        pytest.skip("latent covariates are no functions of x")
+    model.fit(data.X, np.column_stack([data.y, 2.0 * data.y, -data.y]))
+    factor = model.model_.likelihood.mixing[:, 0].detach().numpy() * model.model_.y_scale.unit
+    f = model.sample_functions(3)(data.X_new) - model.model_.y_scale.offset[:, None]
+    unit = f / factor[:, None]
+    np.testing.assert_allclose(unit, unit[:, :1].repeat(3, 1), rtol=1e-6, atol=1e-9)
+    _, cov = model.predict(data.X_new, return_cov=True)
+    unit = (cov - np.eye(25)[..., None] * model.noise_variance_) / factor**2
+    np.testing.assert_allclose(unit, unit[..., :1].repeat(3, -1), rtol=1e-5, atol=1e-7)
 
 
 def test_values_behind_missing_entries_do_not_exist(make: Any, data: Data) -> None:

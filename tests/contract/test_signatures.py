@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.base import BaseEstimator
 
 import skgp
 from skgp.estimators import baselines
@@ -19,7 +20,7 @@ PUBLIC = [
     value
     for module in (skgp, baselines)
     for name in module.__all__
-    if inspect.isclass(value := getattr(module, name)) and hasattr(value, "get_params")
+    if inspect.isclass(value := getattr(module, name)) and issubclass(value, BaseEstimator)
 ]
 FAKE = '''\
 """A family."""

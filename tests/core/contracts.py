@@ -10,6 +10,8 @@ from typing import Any
 from shapes import Contracts, each, fields, real, whole
 
 from skgp.core.data import Batch, Targets
+from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.functions import LayerFunctions, PriorFunctions
 from skgp.core.layers.layer import Latent, Layer
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projected import ProjectedGP
@@ -23,6 +25,7 @@ from skgp.core.likelihoods.likelihood import Likelihood, Predictive
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.nodes.rules import NodeRule, Nodes
+from skgp.core.stacks.functions import HiddenFunctions, NodeFunctions, StackFunctions
 from skgp.core.stacks.latent_stack import Draw, LatentStack
 from skgp.core.stacks.mixing import Mixing, MixingMoments
 from skgp.core.stacks.readout import Readout
@@ -81,7 +84,10 @@ UNIT_MOMENTS = tuple[real("W N"), real("#W N"), real("W N")]
 
 CONTRACTS: Contracts = {
     Posterior: {"start": {"information": real("W M"), "precision": real("W M M")}},
+    Kernel: {"draw_frequencies": {"return": real("S W F D")}},
     Layer: {
+        "unit_covariance": {"x": real("N D"), "return": real("W N N")},
+        "covariance": {"x": real("N D"), "return": real("W N N")},
         "unit_moments": {"x": real("N D"), "return": UNIT_MOMENTS},
         "kl": {"return": SCALAR},
         "moments": {"x": real("Q B D"), "x_mean": real("#Q B _") | None, "return": LATENT},
@@ -99,6 +105,17 @@ CONTRACTS: Contracts = {
         "propagate": {"h": real("#Q B F"), "xi": real("Q 1 W"), "return": real("Q B F")},
         "draw": {"h": real("S K B F"), "return": real("S K B F")},
     },
+    PriorFunctions: {"__call__": {"x": real("#S #W N D"), "return": real("S W N")}},
+    LayerFunctions: {
+        "__call__": {"x": real("#S N D"), "x_mean": real("#S N _"), "return": real("S N W")}
+    },
+    NodeFunctions: {
+        "__call__": {"x": real("#Q N D"), "x_mean": real("#Q N _"), "return": real("Q N W")}
+    },
+    HiddenFunctions: {
+        "__call__": {"x": real("N D"), "return": tuple[real("#Q N _"), real("#Q N _")]}
+    },
+    StackFunctions: {"__call__": {"x": real("N D"), "return": real("S N W")}},
     NodeRule: {
         "forward": {
             "return": fields(
@@ -184,6 +201,8 @@ CONTRACTS: Contracts = {
         # not vfitc_bound, which `is_quadratic` compares with the term of an objective
         "predictive": PREDICTIVE,
         "noiseless": PREDICTIVE,
+        "outputs": {"f": real("*axes W"), "return": real("*axes P")},
+        "joint_covariance": {"cov": real("W N N"), "return": real("P N N")},
     },
     Counts: {
         "log_mass": {"f": real("*points Q B 1"), "y": real("B 1")},

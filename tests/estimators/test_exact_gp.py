@@ -51,6 +51,32 @@ def test_predictions_are_those_of_scikit_learn(table, name):
     np.testing.assert_allclose(model.predict_dist(X_new).std(), total, rtol=0, atol=1e-6)
 
 
+def test_covariance_over_rows_is_that_of_scikit_learn(table, name):
+    X, y, X_new = table
+    model = ExactGPRegressor(kernel=name, max_iter=10, random_state=0).fit(X, y)
+    twin, offset = sklearn_twin(model, name)
+    twin.set_params(kernel=twin.kernel + WhiteKernel(model.noise_variance_), alpha=1e-10)
+    mean, cov = twin.fit(X, y - offset).predict(X_new, return_cov=True)
+    actual_mean, actual = model.predict(X_new, return_cov=True)
+    np.testing.assert_allclose(actual_mean, mean + offset, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(actual, cov, rtol=0, atol=1e-6)
+
+
+def test_covariances_of_several_outputs_stand_beside_each_other(table):
+    X, y, X_new = table
+    Y = np.column_stack([y, X[:, 0] + 0.1 * y])
+    model = ExactGPRegressor(max_iter=10, random_state=0).fit(X, Y)
+    _, cov = model.predict(X_new, return_cov=True)
+    top, scale = model.stack_.top, model.model_.y_scale
+    for p, unit in enumerate(scale.unit):
+        matern = Matern(model.lengthscales_[p], nu=2.5)
+        variance = top.kernel.variance[p].item() * unit**2
+        kernel = ConstantKernel(variance) * matern + WhiteKernel(model.noise_variance_[p])
+        twin = GaussianProcessRegressor(kernel, optimizer=None).fit(X, Y[:, p])
+        _, expected = twin.predict(X_new, return_cov=True)
+        np.testing.assert_allclose(cov[..., p], expected, rtol=0, atol=1e-6)
+
+
 def test_the_loss_is_the_marginal_likelihood_of_scikit_learn(table, name):
     """Per row, in units of the scaled target: log p(y) + n log(unit)."""
     X, y, _ = table

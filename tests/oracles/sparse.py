@@ -45,6 +45,13 @@ def moments(gp: DenseGP, X: Array) -> Moments:
     return Moments(f_mean, v_prior, v_q)
 
 
+def posterior_covariance(gp: DenseGP, X: Array) -> Array:
+    """k(X, X) + k^T K^-1 (S - K) K^-1 k over all rows."""
+    K = prior_covariance(gp)
+    weights = np.linalg.inv(K) @ gp.k(gp.Z, X)
+    return gp.k(X, X) + weights.T @ (gp.S - K) @ weights
+
+
 def layer_moments(gps: Sequence[DenseGP], X: Array) -> Moments:
     """Moments of W GPs at X (N, D), each (N, W)."""
     columns = [moments(gp, X) for gp in gps]

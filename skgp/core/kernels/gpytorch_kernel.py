@@ -54,6 +54,14 @@ class GPyTorchKernel(Kernel):
     def Kff(self, x: Tensor) -> Tensor:
         return self._stacked([x] * len(self.kernels), shape=(*x.shape[:2], x.shape[1]))
 
+    def draw_frequencies(
+        self, size: tuple[int, int, int, int], generator: torch.Generator
+    ) -> Tensor:
+        raise NotImplementedError(
+            "draws of functions need the spectral density of each kernel, and that of the gpytorch "
+            f"kernel {type(self.kernels[0]).__name__} is not known: fit with a kernel by its name"
+        )
+
     def _stacked(
         self, *inputs: Tensor | list[Tensor], shape: Sequence[int], diag: bool = False
     ) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import gpytorch
+import torch
 from torch import Tensor, nn
 
 from skgp.core.numerics.elementwise import EAGER, Passes
@@ -60,6 +61,29 @@ class Kernel(nn.Module, ABC):
     @abstractmethod
     def Kff(self, x: Tensor) -> Tensor:
         """Covariances (W, G, K, K) within G groups of inputs x (G, K, D)."""
+
+    @abstractmethod
+    def draw_frequencies(
+        self, size: tuple[int, int, int, int], generator: torch.Generator
+    ) -> Tensor:
+        """Independent draws from the spectral density of each GP.
+
+        Parameters
+        ----------
+        size : (S, W, F, D)
+            F frequencies of D inputs for each of S draws of W GPs, which may share one kernel.
+        generator : torch.Generator
+
+        Returns
+        -------
+        Tensor of shape (S, W, F, D)
+            Frequencies w with k(x, x') = variance E cos(w^T (x - x')).
+
+        Raises
+        ------
+        NotImplementedError
+            If nothing is known of the spectral density.
+        """
 
     def magnify(self, factor: Tensor) -> None:
         """Multiply the variances (W,) in place, if the kernel has them as parameters."""

@@ -126,6 +126,11 @@ def _weighted_differences(w: Tensor, z: Tensor, x: Tensor, factor: float) -> Ten
     return (sums[..., -1:] * z - sums[..., :-1]).mul_(factor)
 
 
+# Degrees of freedom of the spectral density, a Student t distribution with 2 nu of them; that of
+# the rbf kernel, the limit, is normal (Rasmussen and Williams 2006, Section 4.2.1).
+_DEGREES: Final = {"matern12": 1, "matern32": 3, "matern52": 5}
+
+
 class Stationary(Kernel):
     """Unit-variance RBF or Matern kernel with one lengthscale per input (ARD) and GP, or per GP.
 
@@ -190,6 +195,18 @@ class Stationary(Kernel):
     def Kff(self, x: Tensor) -> Tensor:
         K: Tensor = _Covariance.apply(x, self._log_scale(2), PROFILES[self.name], self.passes)
         return K
+
+    def draw_frequencies(
+        self, size: tuple[int, int, int, int], generator: torch.Generator
+    ) -> Tensor:
+        like = self.log_lengthscale
+        w = torch.randn(size, generator=generator, dtype=like.dtype)
+        if self.name in _DEGREES:
+            # t = z sqrt(d / chi^2_d), one chi^2_d, a sum of d squared normals, for all inputs
+            degrees = _DEGREES[self.name]
+            z = torch.randn((*size[:3], degrees), generator=generator, dtype=like.dtype)
+            w = w * (degrees / z.square().sum(-1, keepdim=True)).sqrt()
+        return w.to(like.device) / self.lengthscale.unsqueeze(1)
 
     def log_prior(self) -> Tensor | float:
         # Cauchy densities around the mean, up to a constant

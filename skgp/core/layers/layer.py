@@ -1,6 +1,7 @@
 """What all layers share: latent moments, and GPs in chunks of inputs."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -46,6 +47,19 @@ class Latent(NamedTuple):
         Either of moments and values may have a single node.
         """
         return self.f_mean + self.std * xi
+
+
+class Basis(NamedTuple):
+    """The functions sum_m weights_m k(centres_m, x), S draws of each of W GPs.
+
+    Attributes
+    ----------
+    centres : Tensor of shape (W, M, D), or (1, M, D) with a shared kernel
+    weights : Tensor of shape (S, W, M)
+    """
+
+    centres: Tensor
+    weights: Tensor
 
 
 def certain(f_mean: Tensor) -> Latent:
@@ -96,6 +110,35 @@ class Layer(nn.Module, ABC):
         kernel share the second, of shape (1, N).
         """
 
+    @property
+    @abstractmethod
+    def n_inputs(self) -> int:
+        """Number D of inputs of the kernel."""
+
+    @abstractmethod
+    def unit_covariance(self, x: Tensor, factors: Any) -> Tensor:
+        """Posterior covariance (W, N, N) of f over all rows of x (N, D), in units of variance."""
+
+    @abstractmethod
+    def unit_update(
+        self, prior: Callable[[Tensor], Tensor], factors: Any, generator: torch.Generator
+    ) -> list[Basis]:
+        """What turns draws from the prior into draws from the posterior (Wilson et al. 2020).
+
+        Parameters
+        ----------
+        prior : callable
+            Draws of f of mean zero and unit variance: from inputs (S or 1, W or 1, N, D) to values
+            (S, W, N).
+        factors
+        generator : torch.Generator
+
+        Returns
+        -------
+        list of Basis
+            Functions that are added to those of the prior, in units of sqrt(variance).
+        """
+
     @abstractmethod
     def kl(self, factors: Any) -> Tensor:
         """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
@@ -119,3 +162,7 @@ class Layer(nn.Module, ABC):
             return latent
         linear = (x if x_mean is None else x_mean) @ self.slope
         return latent._replace(f_mean=latent.f_mean + linear)
+
+    def covariance(self, x: Tensor, factors: Any) -> Tensor:
+        """Posterior covariance (W, N, N) of f over all rows of x (N, D)."""
+        return self.kernel.variance[:, None, None] * self.unit_covariance(x, factors)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from skgp.core.layers.sparse import Factors, SparseGP
+from skgp.core.layers.sparse import Factors, SparseGP, draw_inducing
 from skgp.core.numerics.linalg import correlated
 
 _FUNCTIONS = 64  # draws of a layer for the rows of a batch
@@ -49,7 +49,7 @@ class ProjectedGP(nn.Module):
         n_samples, n_inputs, n_rows, _ = h.shape
         n_sharing = math.ceil(n_rows / _FUNCTIONS)
         groups = pad(h.transpose(1, 2), (0, 0, 0, 0, 0, -n_rows % n_sharing)).flatten(0, 1)
-        v = self._draw_inducing(len(groups) // n_sharing, factors, generator)
+        v = draw_inducing(len(groups) // n_sharing, factors, generator).movedim(0, -1)
         # A kernel is symmetric, and in this order the inputs of a row lie together.
         flat = groups.flatten(0, 1).unsqueeze(0)
         kernel, mean = self.layer.kernel, self.layer.mean
@@ -61,17 +61,6 @@ class ProjectedGP(nn.Module):
         f = mean + kernel.variance.sqrt() * (drawn + rest)
         f = f.unflatten(0, (n_samples, -1))[:, :n_rows].transpose(1, 2)
         return h + f @ self.projection
-
-    def _draw_inducing(self, n: int, factors: Factors, generator: torch.Generator) -> Tensor:
-        """Draws (n, M, W) from q(v)."""
-        n_gps, n_inducing = factors.q_mu.shape
-        epsilon = _normal((n_gps, n, n_inducing), generator, factors.q_mu)
-        assert factors.q_sqrt is not None
-        if factors.q_sqrt.dim() == 3:
-            blurred = epsilon @ factors.q_sqrt.mT
-        else:
-            blurred = epsilon * factors.q_sqrt.unsqueeze(-2)
-        return (factors.q_mu.unsqueeze(-2) + blurred).movedim(0, -1)
 
 
 class _Conditional(torch.autograd.Function):

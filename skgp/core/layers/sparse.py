@@ -2,6 +2,7 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.kept import Content, Kept
-from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Layer
+from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
 from skgp.core.numerics.linalg import gram, inverse_cholesky
@@ -57,6 +58,18 @@ def make_factors(
     return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
 
 
+def draw_inducing(n: int, factors: Factors, generator: torch.Generator) -> Tensor:
+    """Draws (W, n, M) of the weights of the whitened columns, from q(v)."""
+    mean, q_sqrt = factors.column_weights, factors.q_sqrt
+    n_gps, n_inducing = mean.shape
+    epsilon = torch.randn((n_gps, n, n_inducing), generator=generator, dtype=mean.dtype)
+    epsilon = epsilon.to(mean.device)
+    if q_sqrt is None:
+        return mean.unsqueeze(-2).expand_as(epsilon)
+    blurred = epsilon @ q_sqrt.mT if q_sqrt.dim() == 3 else epsilon * q_sqrt.unsqueeze(-2)
+    return mean.unsqueeze(-2) + blurred
+
+
 class SparseLayer(Layer):
     """Abstract base of the layers with inducing inputs.
 
@@ -100,6 +113,28 @@ class SparseLayer(Layer):
             return chunks[0]
         mean, explained, q = (torch.cat(of_chunks, -1) for of_chunks in zip(*chunks, strict=True))
         return mean, explained, q
+
+    @property
+    def n_inputs(self) -> int:
+        return self.Z.shape[-1]
+
+    def unit_covariance(self, x: Tensor, factors: Factors) -> Tensor:
+        # Kff - A^T A + A^T S A
+        A = factors.L_inv @ self.kernel.Kuf(self.Z, x)
+        S = factors.q_cov
+        SA = S @ A if S.dim() == 3 else S.unsqueeze(-1) * A
+        return self.kernel.Kff(x.unsqueeze(0)).squeeze(1) + A.mT @ (SA - A)
+
+    def unit_update(
+        self, prior: Callable[[Tensor], Tensor], factors: Factors, generator: torch.Generator
+    ) -> list[Basis]:
+        # f = g + A^T (v - Luu^-1 (g(Z) + e)) with g from the prior, v ~ q(v), and e ~ N(0, jitter),
+        # for the inducing variables of the model have the covariance Kuu + jitter.
+        g = prior(self.Z.unsqueeze(0)).transpose(0, 1)  # (W, S, M)
+        e = torch.randn(g.shape, generator=generator, dtype=g.dtype).to(g.device)
+        v = draw_inducing(g.shape[1], factors, generator)
+        white = v - (g + math.sqrt(self.jitter) * e) @ factors.L_inv.mT
+        return [Basis(self.Z.detach(), (white @ factors.L_inv).transpose(0, 1))]
 
     @abstractmethod
     def start(self, information: Tensor, precision: Tensor) -> None:

@@ -1,9 +1,12 @@
 """Sparse GPs whose mean has a basis of its own: decoupled and orthogonally decoupled."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.layer import Basis
 from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, Posterior
 from skgp.core.layers.projection import project
 from skgp.core.layers.sparse import Factors, SparseLayer, make_factors
@@ -21,6 +24,14 @@ class TwoBasisGP(SparseLayer):
         of_q = factors.L_inv, factors.q_cov, factors.column_weights
         mean, explained, q = project(self.kernel.Kuf(self.Z, x), *of_q, self.kernel.passes)
         return mean + further.squeeze(-2), explained, q
+
+    def unit_update(
+        self, prior: Callable[[Tensor], Tensor], factors: Factors, generator: torch.Generator
+    ) -> list[Basis]:
+        bases = super().unit_update(prior, factors, generator)
+        assert factors.basis_weights is not None
+        certain = factors.basis_weights.expand(len(bases[0].weights), -1, -1)
+        return [*bases, Basis(self.Z_mean.detach(), certain)]
 
 
 class DecoupledGP(TwoBasisGP):

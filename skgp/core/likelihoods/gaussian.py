@@ -131,6 +131,14 @@ class Gaussian(Observation):
         cov = self._covariance(latent.f_var) - torch.diag_embed(self.noise_var)
         return Predictive(mean, var, cov + torch.diag_embed(floor * torch.ones_like(var)))
 
+    def outputs(self, f: Tensor) -> Tensor:
+        """The noiseless outputs M f (..., P) of functions f (..., W)."""
+        return f if self.mixing is None else f @ self.mixing.mT
+
+    def joint_covariance(self, cov: Tensor) -> Tensor:
+        """Covariances (P, N, N) of each noiseless output over rows, of those (W, N, N) of f."""
+        return cov if self.mixing is None else torch.tensordot(self.mixing.square(), cov, 1)
+
     def _marginals(self, latent: Latent) -> Latent:
         """Moments of the noiseless outputs, each (Q, B, P)."""
         if self.mixing is None:

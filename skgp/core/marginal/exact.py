@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
-from skgp.core.layers.layer import Layer
+from skgp.core.layers.layer import Basis, Layer
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
@@ -79,23 +79,18 @@ class ExactGP(Layer):
         self.x.copy_(rows.x)
         self.count.copy_(count)
         self.noise_var.copy_(noise_var)
-        K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
-        r = r.unsqueeze(-1)
-        if self.L_inv is None:
-            alpha = self.solver.solve(K, _with_jitter(K, shift, self.jitter), r)
-        else:
+        if self.L_inv is not None:
+            K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
             L_inv = inverse_cholesky(_add_diagonal(K, shift), self.jitter)
             self.L_inv.copy_(L_inv * (self.count > 0).unsqueeze(-1))
-            alpha = self.L_inv.mT @ (self.L_inv @ r)
-        self.alpha.copy_(alpha.squeeze(-1))
+        self.alpha.copy_(self._solve(r.unsqueeze(-1)).squeeze(-1))
 
     def factors(self) -> Explained:
         """What a prediction call computes once: the map from Kuf to the explained share."""
         L_inv = self.L_inv
         if L_inv is not None:
             return lambda Kuf: (L_inv @ Kuf).square().sum(-2)
-        K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
-        shift = _with_jitter(K, shift, self.jitter)
+        K, shift = self._system()
         observed = (self.count > 0).unsqueeze(-1)
 
         def explained(Kuf: Tensor) -> Tensor:
@@ -108,6 +103,37 @@ class ExactGP(Layer):
         Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x)
         mean = (self.alpha.unsqueeze(-2) @ Kuf).squeeze(-2) / self.kernel.variance.sqrt()[:, None]
         return mean, factors(Kuf), torch.zeros_like(mean)
+
+    @property
+    def n_inputs(self) -> int:
+        return self.x.shape[-1]
+
+    def unit_covariance(self, x: Tensor, factors: Explained) -> Tensor:
+        # Kff - k^T C^-1 k
+        Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x)
+        return self.kernel.Kff(x.unsqueeze(0)).squeeze(1) - Kuf.mT @ self._solve(Kuf)
+
+    def unit_update(
+        self, prior: Callable[[Tensor], Tensor], factors: Explained, generator: torch.Generator
+    ) -> list[Basis]:
+        # f = g + k^T C^-1 (y - c - g(x) - e) with g from the prior and the noise e of the rows
+        g = prior(self.x[None, None]).movedim(0, -1)  # (W, n, S)
+        e = torch.randn(g.shape, generator=generator, dtype=g.dtype).to(g.device)
+        noise = self._system()[1].sqrt().unsqueeze(-1) * e
+        alpha = (self.alpha / self.kernel.variance.sqrt().unsqueeze(-1)).unsqueeze(-1)
+        weights = alpha - self._solve(g + noise)
+        return [Basis(self.x.unsqueeze(0), weights.movedim(-1, 0))]
+
+    def _system(self) -> tuple[Tensor, Tensor]:
+        """K (W, n, n), and the diagonal (W, n) that makes C of it."""
+        K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
+        return K, _with_jitter(K, shift, self.jitter)
+
+    def _solve(self, rhs: Tensor) -> Tensor:
+        """C^-1 rhs (W, n, B), zero where there is no target."""
+        if self.L_inv is not None:
+            return self.L_inv.mT @ (self.L_inv @ rhs)
+        return self.solver.solve(*self._system(), rhs * (self.count > 0).unsqueeze(-1))
 
     def kl(self, factors: Explained) -> Tensor:
         return torch.zeros_like(self.noise_var[0])

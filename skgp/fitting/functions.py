@@ -1,0 +1,159 @@
+"""Draws of a fitted model as functions of x, in the user's units."""
+
+from typing import Any, cast
+
+import numpy as np
+import torch
+from sklearn.utils import check_array
+from torch import Tensor
+
+from skgp.core.numerics.draws import make_generator
+from skgp.core.stacks.functions import StackFunctions
+from skgp.core.stacks.stack import GPStack
+from skgp.fitting.model import Layers, Model
+from skgp.fitting.table import FAR, Array, Scale
+
+_CHUNK_CELLS = 2**14  # rows times draws of a step
+
+
+class FunctionDraws:
+    """Draws of the noiseless function f: each is one function of x, the same in every call.
+
+    What `sample_functions` of a regressor returns. A draw of a GP is a sum of 1,024 waves of random
+    frequencies, which stands for the prior, plus an update that makes it a draw from the posterior
+    (pathwise conditioning; Wilson et al. 2020). Each draw has frequencies of its own, so that means
+    and covariances over many draws are those of the model. The correlations of a single draw differ
+    from those of the kernel, by a standard error of at most 0.022.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted, of GP layers with Gaussian noise; what is needed of it is copied.
+    output_shape : tuple
+        (P,), or () for a one-dimensional y.
+    n_samples : int
+        Number S of functions.
+    seed : int
+    prior : bool
+        Whether the layers are drawn from their priors.
+
+    Attributes
+    ----------
+    n_samples : int
+    n_features_in_ : int
+        Number of columns of X.
+
+    References
+    ----------
+    J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, Efficiently
+    Sampling Functions from Gaussian Process Posteriors, ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgp import SVGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-3, 3, (100, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(100)
+    >>> f = SVGPRegressor(n_inducing=10, random_state=0).fit(X, y).sample_functions(3)
+    >>> f
+    FunctionDraws(n_samples=3, n_features_in_=1)
+    >>> f([[0.5], [0.51]]).shape
+    (2, 3)
+    >>> bool((f([[0.5]]) == f([[0.5]])).all())
+    True
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        output_shape: tuple[int, ...],
+        n_samples: int,
+        seed: int,
+        *,
+        prior: bool = False,
+    ) -> None:
+        source, rule = model.source, model.nodes
+        assert isinstance(source, Layers)
+        stack = cast(GPStack, source.stack)
+        generator = make_generator(seed, "functions")
+        like = model.log_weights.detach()
+        with torch.no_grad():
+            posteriors = [None] if prior else source.posteriors()
+            if len(posteriors) == 1:
+                sizes = [(posteriors[0], n_samples)]
+            else:  # each draw is one of a posterior drawn at random
+                drawn = torch.randint(len(posteriors), (n_samples,), generator=generator)
+                sizes = [(posteriors[i], 1) for i in drawn]
+            self._parts = [StackFunctions(stack, f, rule, n, generator) for f, n in sizes]
+        mixing = model.likelihood.mixing
+        self._mixing = None if mixing is None else mixing.detach().clone()
+        self._x_scale = _tensors(model.x_scale, like)
+        self._y_scale = _tensors(model.y_scale, like)
+        self._is_flat = not output_shape
+        self.n_samples = n_samples
+        self.n_features_in_ = len(model.x_scale.unit)
+
+    def __call__(self, X: Any) -> Array:
+        """Values of all draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+
+        Returns
+        -------
+        array of shape (n, S) or (n, P, S)
+            In the units of y.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns than the rows of the fit, or numbers that are not
+            finite.
+        """
+        X = check_array(X, dtype=[np.float64, np.float32])
+        size = max(1, _CHUNK_CELLS // self.n_samples)
+        with torch.no_grad():
+            parts = [self.evaluate(part) for part in torch.tensor(X).split(size)]
+        values: Array = torch.cat(parts).cpu().numpy()
+        return values
+
+    def evaluate(self, x: Tensor) -> Tensor:
+        """Values of all draws at a tensor, with gradients in it.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n, D)
+            In the units of X.
+
+        Returns
+        -------
+        Tensor of shape (n, S) or (n, P, S)
+            In the units of y, float64.
+
+        Raises
+        ------
+        ValueError
+            If x has another number of columns than the rows of the fit.
+        """
+        if x.dim() != 2 or x.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"x has the shape {tuple(x.shape)}, and the functions take rows of "
+                f"{self.n_features_in_} columns"
+            )
+        offset, unit = self._x_scale
+        scaled = ((x.to(unit) - offset) / unit).clamp(-FAR, FAR)
+        f = torch.cat([part(scaled) for part in self._parts])
+        offset, unit = self._y_scale
+        y = (f if self._mixing is None else f @ self._mixing.mT) * unit + offset
+        return y[..., 0].mT if self._is_flat else y.permute(1, 2, 0)
+
+    def __repr__(self) -> str:
+        return f"FunctionDraws(n_samples={self.n_samples}, n_features_in_={self.n_features_in_})"
+
+
+def _tensors(scale: Scale, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Offset and unit of a scale."""
+    offset, unit = (torch.from_numpy(values).to(like) for values in (scale.offset, scale.unit))
+    return offset, unit
