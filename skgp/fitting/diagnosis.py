@@ -1,4 +1,4 @@
-"""What a fit has to say against itself: one line for each fault, with its remedy."""
+"""What a fit says of itself: its progress, and one line for each fault, with its remedy."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,16 @@ _TOLERATED: Final = 0.05  # share of targets by which it may be off
 _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
+
+
+def progress(history: History, max_iter: int, seconds: float) -> str:
+    """A line about the last of up to `max_iter` epochs, which so far have taken `seconds`."""
+    epoch = len(history.loss_curve)
+    line = f"epoch {epoch}/{max_iter}  loss {history.loss_curve[-1]:.4f}"
+    if history.validation_scores:
+        line += f"  validation log density {history.validation_scores[-1]:.4f}"
+    left = seconds * (max_iter / epoch - 1.0)  # early stopping may end a fit before
+    return f"{line}  {seconds:.1f} s, at most {left:.1f} s left\n"
 
 
 class Coverage(NamedTuple):
