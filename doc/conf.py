@@ -43,10 +43,14 @@ html_sidebars = {page: [] for page in ("index", "api", "generated/*", "faq", "be
 
 templates_path = ["_templates"]
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings state the types
 numpydoc_show_class_members = False  # the template of the class pages lists them
 
 myst_heading_anchors = 3
+
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 # Doctests are drawn as they stand: the code of a page makes its pictures.
 plot_include_source = True

@@ -4,13 +4,15 @@ import doctest
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import pytest
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 GUIDE = [page for page in sorted((DOC / "guide").glob("*.rst")) if page.stem != "index"]
-RUNNABLE = [*GUIDE, *sorted((DOC / "coming_from").glob("*.rst"))]
+RUNNABLE = [*GUIDE, *(DOC / "coming_from" / f"{name}.rst" for name in ("ngboost", "sklearn_gp"))]
+SLOW = {"deep", "distributions"}  # they fit with the defaults
 
 
 def paragraphs(text: str) -> Iterator[list[str]]:
@@ -32,7 +34,12 @@ def test_page_is_short_and_has_a_picture(page: Path) -> None:
         assert longest.strip("\n").count("\n") < 6, longest
 
 
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
+def runnable(page: Path) -> Any:
+    return pytest.param(page, id=page.stem, marks=pytest.mark.slow if page.stem in SLOW else ())
+
+
+@pytest.mark.parametrize("page", [runnable(page) for page in RUNNABLE])
+@pytest.mark.filterwarnings("default:the loss was still falling")  # short fits
 def test_code_of_page_runs(page: Path) -> None:
     backend = matplotlib.get_backend()
     matplotlib.use("agg")
@@ -44,3 +51,15 @@ def test_code_of_page_runs(page: Path) -> None:
         matplotlib.use(backend)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.slow
+def test_both_sides_of_the_gpytorch_page_end_at_the_same_score() -> None:
+    text = (DOC / "coming_from" / "gpytorch.rst").read_text()
+    ours: dict[str, Any] = {}
+    for example in doctest.DocTestParser().get_examples(text):
+        exec(example.source, ours)
+    theirs: dict[str, Any] = {}
+    exec((DOC / "coming_from" / "svgp_in_gpytorch.py").read_text(), theirs)
+    score = ours["nll"](ours["y_new"], ours["model"].predict_dist(ours["X_new"]))
+    assert abs(score - theirs["nll"]) < 0.03
