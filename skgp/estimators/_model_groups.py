@@ -224,7 +224,8 @@ AUTO_HIDDEN_MEAN: Final = replace(
     text=_HIDDEN_MEAN_TEXT
     + """
         "auto" concatenates up to ten times `batch_size` rows, unless `topology` speaks of linear
-        means, and is "linear" for more rows and for streams.
+        means or `kernel` is one of gpytorch above the first layer. It is "linear" for more rows and
+        for streams.
         """,
 )
 _CLASSES: Final[Group] = (

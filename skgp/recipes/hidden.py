@@ -52,15 +52,16 @@ class Layers:
                 "hidden_mean='concatenate' has none: use topology='feedforward'"
             )
 
-    def of(self, is_small: bool) -> "Layers":
+    def of(self, is_small: bool, kernels: Sequence[KernelLike]) -> "Layers":
         """The same with a prior mean in the place of "auto".
 
         A small data set has few batches. A top layer that sees the inputs of the model starts as a
-        GP of them there.
+        GP of them there. A kernel of the user may be made for the columns of the hidden layer.
         """
         if self.hidden_mean != "auto":
             return self
-        concatenates = is_small and self.topology == "feedforward"
+        is_named = all(isinstance(kernel, str) for kernel in kernels)
+        concatenates = is_small and is_named and self.topology == "feedforward"
         return replace(self, hidden_mean="concatenate" if concatenates else "linear")
 
     @property
@@ -138,7 +139,8 @@ def hidden_gps(
     layers; `alone` is what stands there if the top layer is the only one.
     """
     built: list[Layer] = []
-    layers = layers.of(is_small=setup.fits_into(spec.batch_size, FEW_BATCHES))
+    is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
+    layers = layers.of(is_small, spec.kernels[1:])
     connections = layers.connections
     h = x
     # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.

@@ -191,9 +191,10 @@ def test_precisions_agree_roughly(case: Case, make: Any, data: Data) -> None:
     single, double = (make(dtype=dtype).fit(data.X, data.y) for dtype in ("float32", "float64"))
     y_std = data.y.std()
     mean, std = single.predict(data.X_new, return_std=True)
-    np.testing.assert_allclose(mean, double.predict(data.X_new), atol=0.15 * y_std)
-    # Each precision has random draws of its own; those of latent inputs say more than rounding:
-    # two seeds of iwdgp differ by 0.15 to 0.26 here.
+    # Each precision has random draws of its own, which say more than rounding. Between two seeds
+    # the standard deviations of iwdgp differ by 0.15 to 0.26 here, a mean of dgp-gamma by 0.16.
+    atol = 0.25 if case.name == "dgp-gamma" else 0.15
+    np.testing.assert_allclose(mean, double.predict(data.X_new), atol=atol * y_std)
     rtol = 0.3 if case.name == "iwdgp" else 0.15
     np.testing.assert_allclose(std, double.predict_dist(data.X_new).std(), rtol=rtol)
     # but training did run in another precision

