@@ -67,5 +67,4 @@ for axes in (left, middle):
 for name, model in models.items():
     CalibrationDisplay.from_estimator(model, X_test, y_test, n_bins=10, name=name, ax=right)
 right.set_title("calibration")
-figure.savefig("classification.png", dpi=120)
-print("picture: classification.png")
+plt.show()

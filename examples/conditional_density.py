@@ -55,5 +55,4 @@ for ax, (name, model) in zip(axes.flat, models.items(), strict=True):
         model, X_train, y_train, y_grid=300, name=name, highest=4.0, ax=ax, color="#0072B2"
     )
     ax.set_ylim(-0.5, 1.8)
-figure.savefig("conditional_density.png", dpi=120)
-print("picture: conditional_density.png")
+plt.show()

@@ -79,5 +79,4 @@ for axis, row in zip(axes.flat, order, strict=True):
     axis.set_xlabel(f"it is a {y_test[row]}", fontsize=9)
     axis.set(xticks=[], yticks=[])
 figure.suptitle("least certain test digits")
-figure.savefig("convolution.png", dpi=120)
-print("picture: convolution.png")
+plt.show()

@@ -103,5 +103,4 @@ left.set(xlabel="minutes, lorry, 6 km, 17 h", ylabel="density")
 left.legend()
 for name in ("PPGPR", "DSPP"):
     PITDisplay.from_predictions(y_test, dists[name], name=name, ax=right)
-figure.savefig("deep_models.png", dpi=120)
-print("picture: deep_models.png")
+plt.show()

@@ -44,22 +44,32 @@ for model in models.values():
 # %%
 # What the models believe, and what their noise is. Dark: where the function is, light: where the
 # next observation is.
-figure, axes = plt.subplots(3, 3, figsize=(15, 12), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
 x_grid = np.linspace(0, 5, 200)
-for (name, model), ax in zip(models.items(), axes[0], strict=False):
+for (name, model), ax in zip(models.items(), axes, strict=False):
     PredictiveBandDisplay.from_estimator(model, X_test, y_test, grid=x_grid, name=name, ax=ax)
-NoiseFractionDisplay.from_estimators(models, X_test, ax=axes[0, 2])
+NoiseFractionDisplay.from_estimators(models, X_test, ax=axes[2])
+plt.show()
 
 # %%
 # Calibration, on rows that the models have not seen. Averaged over all rows, both models may look
 # well calibrated; the z-scores of SVGP have too high a peak and too heavy tails.
 dists = {name: model.predict_dist(X_test) for name, model in models.items()}
+figure, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
 for name, dist in dists.items():
-    ZScoreDisplay.from_predictions(y_test, dist, name=name, ax=axes[1, 0])
-    PITDisplay.from_predictions(y_test, dist, name=name, ax=axes[1, 1])
-    ReliabilityDisplay.from_predictions(y_test, dist, name=name, ax=axes[1, 2])
-    TrainingCurveDisplay.from_estimator(models[name], name=name, ax=axes[2, 1])
-IntervalDisplay.from_predictions(y_test, dists["PPGPR"], name="PPGPR", order="mean", ax=axes[2, 0])
+    ZScoreDisplay.from_predictions(y_test, dist, name=name, ax=axes[0])
+    PITDisplay.from_predictions(y_test, dist, name=name, ax=axes[1])
+    ReliabilityDisplay.from_predictions(y_test, dist, name=name, ax=axes[2])
+plt.show()
+
+# %%
+# Which rows are sure, and which miss? And had training ended, on the rows that it saw and on
+# others?
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+IntervalDisplay.from_predictions(y_test, dists["PPGPR"], name="PPGPR", order="mean", ax=left)
+for name, model in models.items():
+    TrainingCurveDisplay.from_estimator(model, name=name, ax=right)
+plt.show()
 
 # %%
 # Scores in the quiet and in the noisy half, with standard errors over ten parts of the test rows.
@@ -69,6 +79,5 @@ for half, rows in (("x < 2.5", X_test[:, 0] < 2.5), ("x > 2.5", X_test[:, 0] > 2
         for name, dist in dists.items():
             score = nll(y_test[part], dist[part])
             results.append({"dataset": half, "method": name, "split": split, "NLL": score})
-ModelComparisonDisplay.from_results(results, metric="NLL", ax=axes[2, 2])
-figure.savefig("diagnostics.png", dpi=100)
-print("picture: diagnostics.png")
+ModelComparisonDisplay.from_results(results, metric="NLL")
+plt.show()

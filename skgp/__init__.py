@@ -1,5 +1,6 @@
 """Scalable Gaussian processes with calibrated predictions, as scikit-learn estimators."""
 
+from skgp._show_versions import show_versions
 from skgp._version import __version__ as __version__
 from skgp.compose import predict_dist
 from skgp.estimators import (
@@ -56,4 +57,5 @@ __all__ = [
     "load",
     "predict_dist",
     "save",
+    "show_versions",
 ]

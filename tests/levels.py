@@ -3,7 +3,7 @@
 # Each row may import the rows above it. A unit (one entry) may import itself, so an entry may be a
 # package; two entries of one row never import each other.
 LEVELS = (
-    ("skgp.exceptions", "skgp._version"),
+    ("skgp.exceptions", "skgp._show_versions", "skgp._version"),
     ("skgp.core.data", "skgp.core.maps", "skgp.core.subsample", "skgp.distributions"),
     ("skgp.core.folds", "skgp.core.numerics"),
     ("skgp.core.kernels",),

@@ -30,7 +30,9 @@ def rst_blocks(text: str) -> list[tuple[str, str]]:
 def python_blocks() -> list[Any]:
     """Every Python example of the README, the contributor's guide and the documentation."""
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    pages += sorted((ROOT / "doc").glob("*.md")) + sorted((ROOT / "doc").glob("*.rst"))
+    made = {"_build", "auto_examples", "generated"}
+    found_pages = [*(ROOT / "doc").rglob("*.md"), *(ROOT / "doc").rglob("*.rst")]
+    pages += sorted(page for page in found_pages if made.isdisjoint(page.parts))
     found = []
     for page in pages:
         blocks = rst_blocks if page.suffix == ".rst" else markdown_blocks

@@ -52,3 +52,15 @@ def test_tested_versions_are_allowed(name: str) -> None:
     }
     assert not refused
     assert {"gpytorch", "numpy", "scikit-learn", "scipy", "torch"} <= set(pins(name))
+
+
+def test_page_of_supported_versions_states_the_pins() -> None:
+    """In minor versions, one row for each package that users may have."""
+    page = (ROOT / "doc" / "supported_versions.md").read_text()
+    rows = re.findall(r"^\| ([\w-]+).*? \| ([\d.]+) \| ([\d.]+) \|$", page, flags=re.MULTILINE)
+    stated = {name.lower(): versions for name, *versions in rows if name != "Python"}
+    oldest, newest = pins("constraints-oldest.txt"), pins("constraints.txt")
+    assert {"torch", "gpytorch", "scikit-learn", "numpy", "scipy"} <= set(stated)
+    for name, (low, high) in stated.items():
+        assert oldest[name].release[:2] == Version(low).release[:2]
+        assert newest[name].release[:2] == Version(high).release[:2]

@@ -3,7 +3,12 @@
 import inspect
 from typing import Any
 
+import numpy as np
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
+from sklearn.utils.validation import check_is_fitted
+
 from skgp.compose._nested import unwrap
+from skgp.distributions import NormalMixture, mix
 
 _DISTRIBUTION_METHODS = ("mean", "std", "cdf", "ppf", "logpdf")
 
@@ -12,17 +17,23 @@ def predict_dist(model: Any, X: Any) -> Any:
     """Predictive distribution of a fitted model, however it is nested.
 
     Looks through searches (`GridSearchCV` and its like), `Pipeline`, `TransformedTargetRegressor`
-    and `FrozenEstimator`, in any nesting. Target transformations are undone: affine ones, such as
-    `StandardScaler`, exactly; other increasing ones, such as log1p and expm1, by a change of
-    variables. Of a transformer that gives many z one y, as `QuantileTransformer` does beyond the
-    extremes of its training targets, there are atoms that densities leave out: score such a
-    distribution by its CRPS or its quantiles, not by its log density.
+    and `FrozenEstimator`, in any nesting. `BaggingRegressor` and `VotingRegressor` (without
+    weights) have the equal mixture of their members.
+
+    Target transformations are undone: affine ones, such as `StandardScaler`, exactly; other
+    increasing ones, such as log1p and expm1, by a change of variables. Of a transformer that gives
+    many z one y, as `QuantileTransformer` does beyond the extremes of its training targets, there
+    are atoms that densities leave out: score such a distribution by its CRPS or its quantiles, not
+    by its log density.
 
     Parameters
     ----------
     model : fitted estimator
         Innermost stands an estimator with a method `predict_dist`, or one whose `predict_proba`
-        returns a distribution.
+        returns a distribution; or another regressor that tells a mean and a standard deviation:
+        by ``predict(X, return_std=True)``, as `BayesianRidge` and `GaussianProcessRegressor` do,
+        or by `pred_dist`, as NGBoost does with its normal distribution. These are taken for those
+        of a normal distribution of y, so they must include the noise (a `WhiteKernel`).
     X : array-like of shape (n, n_features)
         What `model.predict` accepts.
 
@@ -125,13 +136,41 @@ def predict_joint(model: Any, X: Any) -> tuple[Any, Any]:
 
 
 def _foreign_distribution(model: Any, X: Any) -> Any:
+    """What another regressor says of the distribution of y."""
+    if isinstance(model, BaggingRegressor | VotingRegressor):
+        return _mixture_of_members(model, X)
+    if hasattr(model, "pred_dist"):
+        dist = model.pred_dist(X)
+        if type(dist).__name__ != "Normal":
+            raise TypeError(
+                f"{_name(model)} offers no predictive distribution that is known here: its "
+                f"pred_dist returns a {type(dist).__name__}, not a Normal."
+            )
+        return NormalMixture.normal(dist.loc, dist.scale)
+    if hasattr(model, "predict") and "return_std" in inspect.signature(model.predict).parameters:
+        return NormalMixture.normal(*model.predict(X, return_std=True))
+    return _distribution_of_proba(model, X)
+
+
+def _mixture_of_members(model: Any, X: Any) -> Any:
+    check_is_fitted(model)
+    if isinstance(model, VotingRegressor):
+        if model.weights is not None:
+            raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
+        return mix([predict_dist(member, X) for member in model.estimators_])
+    X = np.asarray(X)  # members were fitted on an array, of some of its columns
+    chosen = zip(model.estimators_, model.estimators_features_, strict=True)
+    return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])
+
+
+def _distribution_of_proba(model: Any, X: Any) -> Any:
     """What `predict_proba` returns, if that is a distribution."""
     name = _name(model)
     if not hasattr(model, "predict_proba"):
         raise TypeError(
             f"{name} offers no predictive distribution: it has neither predict_dist nor "
-            "predict_proba, and predict_dist looks inside searches, Pipeline, "
-            "TransformedTargetRegressor and FrozenEstimator only."
+            "predict_proba, its predict takes no return_std, and predict_dist looks inside "
+            "searches, Pipeline, TransformedTargetRegressor and FrozenEstimator only."
         )
     dist = model.predict_proba(X)
     if not all(callable(getattr(dist, method, None)) for method in _DISTRIBUTION_METHODS):

@@ -180,12 +180,12 @@ class ContinuousDistribution(Distribution):
         """
         return np.exp(self.logpdf(y))
 
-    def interval(self, coverage: float) -> tuple[FloatArray, FloatArray]:
+    def interval(self, coverage: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Central interval, with equal probability below and above.
 
         Parameters
         ----------
-        coverage : float in [0, 1]
+        coverage : float in [0, 1], default=0.9
             Probability of the interval.
 
         Returns

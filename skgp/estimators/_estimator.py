@@ -3,6 +3,7 @@
 import copy
 import math
 import sys
+import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,7 @@ from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, inputs_to_check, reading
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
+from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, progress_line, remedies
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -67,7 +68,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     _opening: Opening | None  # of a stream that has not settled
     _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
     _is_clone: bool = False
+
+    # Without a template the links of the HTML representation would lead to scikit-learn's site.
+    # An empty one makes none: the address of these pages is not settled.
     _doc_link_module = "skgp"
+    _doc_link_template = ""
 
     # Parameters that a model which goes on reads anew.
     _changeable: ClassVar[frozenset[str]] = frozenset(
@@ -203,8 +208,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             attributes |= _scores(search.scores)
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
+        started = time.monotonic()
+
         def on_epoch(model: Model, history: History) -> bool:
-            self._report(history, plan.n_epochs)
+            if self.verbose:
+                seconds = time.monotonic() - started
+                sys.stdout.write(progress_line(history, plan.n_epochs, seconds))
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
             so_far = partial(learned, model, history)
@@ -329,14 +338,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
                 "set back what it was fitted with, or fit a new estimator"
             )
-
-    def _report(self, history: History, max_iter: int) -> None:
-        if not self.verbose:
-            return
-        line = f"epoch {len(history.loss_curve)}/{max_iter}  loss {history.loss_curve[-1]:.4f}"
-        if history.validation_scores:
-            line += f"  validation log density {history.validation_scores[-1]:.4f}"
-        sys.stdout.write(line + "\n")
 
     def _fitted_attributes(
         self,

@@ -277,14 +277,17 @@ _EXECUTION: Final[Group] = (
         "str",
         '"cpu"',
         [str],
-        "Torch device of training and prediction.",
+        """
+        Torch device of training and prediction; "auto" is "cuda" if there is such a device, else
+        "cpu".
+        """,
     ),
     Parameter(
         "verbose",
         "int",
         "0",
         ["verbose"],
-        "If positive, write a line per epoch.",
+        "If positive, write a line per epoch: loss, validation score, seconds and the most left.",
     ),
     Parameter(
         "random_state",

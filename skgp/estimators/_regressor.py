@@ -1,7 +1,7 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state, check_scalar
@@ -154,6 +154,26 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         model, shape = fitted.model_, fitted._output_shape
         chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
         return fitted._observed(NormalMixture.gather(chunks.parts, chunks.n_rows))
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> Array: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[True], return_cov: bool = False
+    ) -> tuple[Array, Array]: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: bool = False, *, return_cov: Literal[True]
+    ) -> tuple[Array, Array]: ...
+
+    @overload
+    def predict(
+        self, X: Any, return_std: bool, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]: ...
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False

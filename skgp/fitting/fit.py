@@ -79,6 +79,8 @@ def scalar_like(recipe: Recipe, running: Running, n: int) -> Tensor:
 
 def check_device(name: str) -> torch.device:
     """The device of this name, refused if it is not available."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         like = torch.zeros((), dtype=torch.float32, device=name)
         like.item()  # there are devices without numbers

@@ -300,6 +300,8 @@ def test_verbose_writes_a_line_per_epoch(make: Any, data: Data, capsys: Any) -> 
         assert re.match(rf"epoch {epoch}/3\b", line)
         assert f"{model.loss_curve_[epoch - 1]:.4f}" in line
         assert f"{model.validation_scores_[epoch - 1]:.4f}" in line
+        passed, left = map(float, re.findall(r"([\d.]+) s", line))
+        assert abs(left - passed * (3 - epoch) / epoch) <= 0.15  # both are rounded
     make(max_iter=2).fit(data.X, data.y)
     assert capsys.readouterr() == ("", "")
 

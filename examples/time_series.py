@@ -1,0 +1,52 @@
+"""
+A time series: trend and season by kernels of GPyTorch
+======================================================
+
+A kernel is an assumption. The default one forgets what it saw after a lengthscale and knows
+nothing of years to come. A sum of a linear trend and a season that slowly changes its shape goes
+on. Any kernel of GPyTorch can be passed, alone or in sums and products.
+"""
+
+# %%
+# Ten years of monthly values; the last three are for testing. The unit of time is a year, and
+# `normalize_X=False` keeps it, so that a period of 1 means a year.
+import gpytorch
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skgp import ExactGPRegressor
+from skgp.plotting import PredictiveBandDisplay
+from skgp.scoring import coverage, crps
+
+rng = np.random.default_rng(0)
+X = np.arange(120)[:, None] / 12.0
+season = np.sin(2 * np.pi * X[:, 0]) + 0.4 * np.sin(4 * np.pi * X[:, 0] + 1.0)
+y = 20.0 + 1.2 * X[:, 0] + 2.0 * season + 0.4 * rng.standard_normal(120)
+X_train, y_train, X_test, y_test = X[:84], y[:84], X[84:], y[84:]
+
+# %%
+# The season is a periodic kernel times a wide one. The period is known, so it is not trained.
+periodic = gpytorch.kernels.PeriodicKernel()
+periodic.period_length = 1.0
+periodic.raw_period_length.requires_grad_(False)
+changing = gpytorch.kernels.RBFKernel()
+changing.lengthscale = 20.0
+season_and_trend = (
+    gpytorch.kernels.ScaleKernel(periodic * changing) + gpytorch.kernels.LinearKernel()
+)
+models = {
+    "default kernel": ExactGPRegressor(normalize_X=False),
+    "season + trend": ExactGPRegressor(kernel=season_and_trend, normalize_X=False),
+}
+
+# %%
+# Both fit the past. Only the second knows what comes after it.
+figure, axes = plt.subplots(2, 1, figsize=(8, 6.5), sharex=True, layout="constrained")
+for ax, (name, model) in zip(axes, models.items(), strict=True):
+    dist = model.fit(X_train, y_train).predict_dist(X_test)
+    inside = coverage(y_test, dist)
+    print(f"{name}: CRPS {crps(y_test, dist):.2f}, {inside:.0%} in the 90 % interval")
+    PredictiveBandDisplay.from_estimator(model, X, y, grid=np.linspace(0, 10, 400), ax=ax)
+    ax.axvline(7.0, color="0.5", linestyle=":")
+    ax.set(title=name, xlabel="years", ylabel="value")
+plt.show()
