@@ -161,7 +161,7 @@ def make_scale(values: Array, sample_weight: Array | None, enabled: bool) -> Sca
 
 
 def common_scale(values: Array, sample_weight: Array | None, own: Scale, ranks: Ranks) -> Scale:
-    """The scale of the values (n, d) of all ranks, for a rank whose values have a scale of their own.
+    """The scale of the values (n, d) of all ranks, from that of the values of this one.
 
     var = sum_k share_k (var_k + (mean_k - mean)^2)
     """

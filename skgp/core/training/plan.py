@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training.ranks import Ranks
 from skgp.core.training.optimizers import Optimizer
+from skgp.core.training.ranks import Ranks
 
 Schedule = Callable[[float], float]
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
