@@ -11,9 +11,12 @@ ORDER = (
     "explaining_intervals",
     "conformal",
     "several_outputs",
+    "counts",
+    "function_draws",
     "classification",
     "convolution",
     "embedding",
+    "larger_than_memory",
 )
 
 

@@ -8,20 +8,20 @@ from typing import Any, Final, TypeVar
 import joblib
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 __all__ = ["fit_on_ray", "predict_on_ray"]
 
 Array = npt.NDArray[Any]
-Estimator = TypeVar("Estimator")
+EstimatorT = TypeVar("EstimatorT", bound=BaseEstimator)
 
 _FILE: Final = "estimator.joblib"
 _CHUNK: Final = 65_536  # rows
 
 
 def fit_on_ray(
-    estimator: Estimator,
+    estimator: EstimatorT,
     dataset: Any,
     *,
     target: str | Sequence[str],
@@ -31,7 +31,7 @@ def fit_on_ray(
     use_gpu: bool = False,
     storage_path: str | None = None,
     max_failures: int = 3,
-) -> Estimator:
+) -> EstimatorT:
     """Fit an estimator on a Ray data set by several workers, each with a part of the rows.
 
     Ray Train's `TorchTrainer` starts the workers, and starts all of them anew if one dies. Ray Data
@@ -105,8 +105,8 @@ def fit_on_ray(
         datasets={"train": dataset.select_columns([*inputs, *outputs, *weights])},
     )
     with trainer.fit().checkpoint.as_directory() as folder:
-        fitted: Estimator = joblib.load(Path(folder) / _FILE)
-    fitted.set_params(data_parallel=False)  # type: ignore[attr-defined]
+        fitted: EstimatorT = joblib.load(Path(folder) / _FILE)
+    fitted.set_params(data_parallel=False)
     return fitted
 
 

@@ -69,6 +69,7 @@ SIDE = {
     "skgp.datasets": ("skgp.exceptions", "skgp.distributions"),
     "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
     "skgp.streams": ("skgp.compose", "skgp.core.maps"),
+    "skgp.ray": (),
     "skgp.plotting": ("skgp.exceptions", "skgp.distributions", "skgp.compose", "skgp.scoring"),
 }
 # `__init__` files that collect names: they import from their own package, and nothing imports them.

@@ -22,10 +22,9 @@ from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
-from skgp.core.training.ranks import ALONE, Ranks
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
-from skgp.fitting.arguments import check_no_booleans, inputs_to_check, reading
+from skgp.fitting.arguments import check_no_booleans, inputs_to_check, processes, reading
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, progress_line, remedies
@@ -38,7 +37,6 @@ from skgp.fitting.fit import (
     fit_table,
     make_table,
     next_model,
-    process_group,
     scalar_like,
     scaled_table,
     without_outliers,
@@ -154,7 +152,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             raise ValueError("sample_weight_val is given without X_val and y_val")
         if X_val is not None:
             return rows, read(X_val, y_val, weight_val, rows)
-        params, ranks = self.get_params(deep=False), self._ranks()
+        params = self.get_params(deep=False)
+        ranks = processes(params, check_device(self.device))
         if self._recipe().plan(round(ranks.sum(len(rows.X)))).n_iter_no_change is None:
             return rows, None
         if ranks.n > 1:  # the common source of chance has to stay in the same state everywhere
@@ -181,7 +180,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
             progress = recording(self, rows, held_out, fitted)
-        ranks, running = self._ranks(), pick(Running, self)
+        ranks = processes(self.get_params(deep=False), check_device(self.device))
+        running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
         like = scalar_like(recipe, running, round(ranks.sum(len(rows.X))))
         guarded = partial(remedies, self.get_params(deep=False))
@@ -316,13 +316,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if not self._continues():
             return []
         return find_outliers(rows, self.model_.x_scale, self.model_.y_scale).warning("check them")
-
-    def _ranks(self) -> Ranks:
-        """The processes that train this model together."""
-        params = self.get_params(deep=False)
-        if not params.get("data_parallel", False):
-            return ALONE
-        return process_group(params, check_device(self.device))
 
     def _fixed_parameters(self) -> dict[str, Any]:
         """Parameters that a model which goes on cannot change."""

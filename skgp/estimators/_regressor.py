@@ -1,17 +1,15 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
-from numbers import Integral
 from typing import Any, Literal, Self, overload
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
-from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.joint import joint_covariance
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
@@ -357,66 +355,8 @@ class GPRegressor(Regressor):
         chunks = normal_mixtures(model, fitted._inputs(X), model.noiseless_predictor(), shape)
         return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
-    def sample_functions(self, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
-        """Draws of the noiseless function f from its posterior, each one a function of x.
-
-        A draw gives the same values in every call, and its values at two rows are as alike as f is
-        there. `sample_y` draws each row for itself, noise included.
-
-        Parameters
-        ----------
-        n_samples : int
-            Number S of functions.
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        FunctionDraws
-            Called with X (n, D) it returns an array of shape (n, S) or (n, P, S), in the units of
-            y; its `evaluate` takes tensors and has gradients.
-
-        Raises
-        ------
-        NotImplementedError
-            If the model is not one of GP layers alone: if it has a readout or latent covariates;
-            or if a kernel that functions are drawn for has no known spectral density.
-        """
-        return self._draw_functions(n_samples, random_state, prior=False)
-
-    def sample_prior_functions(self, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
-        """As `sample_functions`, from the prior with the hyper-parameters of the fit.
-
-        All layers are drawn from their priors: the targets have a say in hyper-parameters and prior
-        means alone.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        FunctionDraws
-
-        Raises
-        ------
-        NotImplementedError
-            As `sample_functions`.
-        """
-        return self._draw_functions(n_samples, random_state, prior=True)
-
-    def _draw_functions(self, n_samples: int, random_state: Any, *, prior: bool) -> FunctionDraws:
-        fitted = self._snapshot()
-        check_scalar(n_samples, "n_samples", Integral, min_val=1)
-        if not fitted.model_.has_gp_outputs:
-            raise NotImplementedError(
-                f"{type(self).__name__} cannot be drawn as a function of x: a readout or latent "
-                "covariates stand between its GPs and y; sample_y(X) draws rows"
-            )
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        shape = fitted._output_shape
-        return FunctionDraws(fitted.model_, shape, int(n_samples), seed, prior=prior)
-
+    sample_functions = _attributes.sample_functions
+    sample_prior_functions = _attributes.sample_prior_functions
     lengthscales_ = property(_attributes.lengthscales)
     inducing_points_ = property(_attributes.inducing_points)
     stack_ = property(_attributes.stack)

@@ -7,9 +7,11 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
+import torch
 from sklearn.utils._param_validation import Interval, InvalidParameterError
 
 from skgp.core.maps import kept_on_disk
+from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
 
@@ -111,3 +113,17 @@ def check_sizes(name: str, sizes: Any) -> list[int]:
 
 def _is_size(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) > 0
+
+
+def processes(params: Mapping[str, Any], device: torch.device) -> Ranks:
+    """The processes that are to train an estimator with these parameters together."""
+    if not params.get("data_parallel", False):
+        return ALONE
+    if params["checkpoint"] is not None:
+        raise ValueError("data_parallel=True has no checkpoints: use checkpoint=None")
+    if not isinstance(params["random_state"], Integral):
+        raise ValueError(
+            "data_parallel=True needs an integer for random_state, the same in all processes, got "
+            f"{params['random_state']!r}"
+        )
+    return ProcessGroup(device)

@@ -3,10 +3,9 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.optimizers import Clipped
 from skgp.core.training.plan import Candidate, History, Plan, constant, falling
 from skgp.core.training.progress import Progress
-from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
+from skgp.core.training.ranks import ALONE, Ranks
 from skgp.core.training.restarts import train
 from skgp.core.training.run import Run
 from skgp.core.training.states import copied
@@ -89,18 +88,6 @@ def check_device(name: str) -> torch.device:
         raise ValueError(f"device={name!r} is not available here: {error}") from error
 
 
-def process_group(params: Mapping[str, Any], device: torch.device) -> Ranks:
-    """The processes that an estimator with these parameters is to be trained by."""
-    if params["checkpoint"] is not None:
-        raise ValueError("data_parallel=True has no checkpoints: use checkpoint=None")
-    if not isinstance(params["random_state"], Integral):
-        raise ValueError(
-            "data_parallel=True needs an integer for random_state, the same in all processes, got "
-            f"{params['random_state']!r}"
-        )
-    return ProcessGroup(device)
-
-
 def make_table(
     rows: Rows, targets: Targets, running: Running, like: Tensor, ranks: Ranks = ALONE
 ) -> Table:
@@ -138,14 +125,12 @@ def first_models(
     groups, keys = targets.groups(table.Y), table.keys
     n_wanted = math.ceil(_SETUP_ROWS / table.ranks.n)
     rows, weight = subsample(weight, groups, keys, n_wanted, make_seed(seeds[0], "rows"))
-    own = (
-        scale_inputs(table.X[rows], table.x_scale),
-        table.y_scale.apply(table.Y[rows]),
-        *(weight, groups[rows], keys[rows]),
-    )
-    x, Y, weight, *known = (np.concatenate(table.ranks.gathered(part)) for part in own)
-    arrays = map(torch.from_numpy, (x, Y, weight))
-    parts = *arrays, *known, table.n_data, table.n_rows
+    x = scale_inputs(table.X[rows], table.x_scale)
+    Y = table.y_scale.apply(table.Y[rows])
+    own: tuple[Array, ...] = x, Y, weight, groups[rows], keys[rows]
+    x, Y, weight, groups, keys = (np.concatenate(table.ranks.gathered(part)) for part in own)
+    rows_of_all = torch.from_numpy(x), torch.from_numpy(Y), torch.from_numpy(weight)
+    parts = *rows_of_all, groups, keys, table.n_data, table.n_rows
     # If the cache cannot be used, the scales have already warned.
     kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
     centres = Centres(kmeans, make_seed(seeds[0], "centres"))
