@@ -10,6 +10,7 @@ from stored_rows import Sliced
 
 from skgp.core import maps
 from skgp.core.maps import MapWriter, is_mapped, kept_on_disk, read_at_random, taken
+from skgp.fitting.rows import Rows
 
 
 def table(n: int = 1000, dtype: Any = np.float32) -> np.ndarray:
@@ -76,6 +77,13 @@ def test_rows_of_a_map_are_a_map(temporary: Path, tmp_path: Path) -> None:
         assert is_mapped(result)
         np.testing.assert_array_equal(result, X[chosen])
         assert not is_mapped(taken(X, chosen))
+
+
+def test_a_part_of_the_rows_of_a_fit_stays_on_disk(temporary: Path, tmp_path: Path) -> None:
+    rows = Rows(mapped(table(), tmp_path), np.arange(1000.0), None)
+    part = rows.take(np.arange(0, 1000, 3))
+    assert is_mapped(part.X)
+    np.testing.assert_array_equal(part.X, table()[::3])
 
 
 def test_few_rows_of_a_map_are_in_memory(tmp_path: Path) -> None:

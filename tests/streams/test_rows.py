@@ -205,6 +205,12 @@ def test_files_may_have_numbers_of_other_types(stored: Stored, tmp_path: Path) -
     assert (rows.X[:400, 0] == 1).all()
 
 
+def test_numbers_may_be_stored_as_a_dictionary(stored: Stored) -> None:
+    table = pa.table({"y": stored.y, "count": pa.array(stored.frame["count"]).dictionary_encode()})
+    rows = read_rows(ds.dataset(table), target="y")
+    np.testing.assert_array_equal(rows.X[:, 0], stored.frame["count"])
+
+
 def test_a_schema_that_files_do_not_follow(stored: Stored, tmp_path: Path) -> None:
     write(stored.frame[:400].assign(a=1), tmp_path / "0.parquet")
     write(stored.frame[400:], tmp_path / "1.parquet")
