@@ -45,7 +45,7 @@ def small_speed(monkeypatch):
 
 def test_the_speed_of_every_model_is_measured(small_speed, capsys):
     cases = [*small_speed.flat_cases(), *small_speed.deep_cases()]
-    small_speed.compare(cases, n_features=2, repeats=1)
+    small_speed.compare(cases, n_features=2, repeats=1, predicts=True)
     printed = capsys.readouterr().out
     assert all(case.name in printed for case in cases)
     assert "nan" not in printed
@@ -78,7 +78,7 @@ def test_steps_with_readouts_are_measured_in_steps_of_the_first(small_speed, mon
     small_speed.readouts(cases, n_features=2, repeats=1)
     printed = capsys.readouterr().out
     assert all(name in printed for name in cases)
-    monkeypatch.setattr(small_speed, "in_turn", lambda steps, repeats: [0.2, 0.5])
+    monkeypatch.setattr(small_speed, "in_turn", lambda *_, **__: np.array([[0.2, 0.5]]))
     pair = {name: cases[name] for name in ("mixing is a point", "MOGP, analytic")}
     small_speed.readouts(pair, n_features=2, repeats=1)
     *_, first, second = capsys.readouterr().out.splitlines()
