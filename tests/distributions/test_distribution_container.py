@@ -9,6 +9,7 @@ import pytest
 from skgp.distributions import (
     Bernoulli,
     Categorical,
+    CountMixture,
     Distribution,
     MonotoneTransformed,
     NormalMixture,
@@ -290,7 +291,7 @@ def test_every_distribution_is_abstract_or_final():
         return [leaf for child in below for leaf in leaves(child)] if below else [kind]
 
     found = set(leaves(Distribution))
-    assert found == {NormalMixture, MonotoneTransformed, Bernoulli, Categorical}
+    assert found == {NormalMixture, CountMixture, MonotoneTransformed, Bernoulli, Categorical}
     assert all(kind.__final__ for kind in found)
     with pytest.raises(TypeError, match="abstract"):
         Distribution()

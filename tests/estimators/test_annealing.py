@@ -10,6 +10,8 @@ from torch import nn
 from skgp.core.data import Batch, Targets
 from skgp.core.training.optimizers import Adam
 from skgp.core.training.plan import Candidate, History, Plan, constant, falling
+from skgp.core.training.progress import KEEPS_NOTHING
+from skgp.core.training.ranks import ALONE
 from skgp.exceptions import NonFiniteLossError
 from skgp.fitting.fit import _anneal
 
@@ -17,10 +19,14 @@ from skgp.fitting.fit import _anneal
 class Rows:
     n_outputs = 1
     n_data = 4.0
-    order = torch.arange(4)
+    n_rows = 4
+    ranks = ALONE
 
     def __len__(self) -> int:
         return 4
+
+    def shuffled(self, generator: torch.Generator) -> torch.Tensor:
+        return torch.randperm(4, generator=generator)
 
     def batch(self, rows: torch.Tensor) -> Batch:
         x = torch.zeros(len(rows), 1)
@@ -51,7 +57,9 @@ def anneal(scores, after, loss=None, n_annealed=9, schedule=constant):
     task = Candidate(module, loss, optimizer, 0)
     plan = Plan(20, 2, schedule, 1, 5, 0.01, averaged=True, n_annealed=n_annealed)
     earlier = History([0.0] * len(scores), list(scores))
-    history = _anneal(task, earlier, Rows(), plan, torch.Generator(), validate, on_epoch)
+    history = _anneal(
+        task, earlier, Rows(), plan, torch.Generator(), validate, on_epoch, KEEPS_NOTHING
+    )
     return history, module, seen, epochs
 
 

@@ -102,7 +102,8 @@ class Gaussian(Observation):
             second = torch.cat([residual, directions], -1)
             weights = torch.cat([torch.ones_like(latent.v_q[..., :1]), latent.v_q], -1)
             cov = self._covariance(latent.v_prior.expand_as(latent.v_q))
-            return _log_joint_normal(second, weights, cov, targets.mask)
+            term = _log_joint_normal(second, weights, cov, targets.mask)
+            return term.to(mean.dtype)  # of the weights of the nodes
         noise = self.noise_var + v_prior
         log_prob = log_normal(targets.y - mean, noise) - 0.5 * v_q / noise
         return sum_observed(log_prob, targets.mask)
