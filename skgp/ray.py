@@ -84,9 +84,10 @@ def fit_on_ray(
     estimator.set_params(data_parallel=True)
     outputs = [target] if isinstance(target, str) else list(target)
     weights = [] if sample_weight is None else [sample_weight]
-    others = [c for c in dataset.columns() if c not in (*outputs, *weights)]
+    known = dataset.columns()
+    others = [c for c in known if c not in (*outputs, *weights)]
     inputs = others if columns is None else list(columns)
-    unknown = [c for c in (*inputs, *outputs, *weights) if c not in dataset.columns()]
+    unknown = [c for c in (*inputs, *outputs, *weights) if c not in known]
     if unknown:
         raise ValueError(f"the data set has no column {', '.join(map(repr, unknown))}")
     trainer = TorchTrainer(

@@ -154,7 +154,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             return rows, read(X_val, y_val, weight_val, rows)
         params = self.get_params(deep=False)
         ranks = processes(params, check_device(self.device))
-        if self._recipe().plan(round(ranks.sum(len(rows.X)))).n_iter_no_change is None:
+        if self._recipe().plan(ranks.count(len(rows.X))).n_iter_no_change is None:
             return rows, None
         if ranks.n > 1:  # the common source of chance has to stay in the same state everywhere
             rng = np.random.RandomState(ranks.number)
@@ -183,7 +183,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         ranks = processes(self.get_params(deep=False), check_device(self.device))
         running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
-        like = scalar_like(recipe, running, round(ranks.sum(len(rows.X))))
+        like = scalar_like(recipe, running, ranks.count(len(rows.X)))
         guarded = partial(remedies, self.get_params(deep=False))
         if self._continues():
             self._check_unchanged("warm_start=True")
@@ -194,7 +194,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             with guarded():
                 models = first_models(recipe, table, targets, running, rng)
         n_held_out = 0 if held_out is None else len(held_out.X)
-        plan, search = recipe.plan(round(ranks.sum(len(table) + n_held_out))), NO_SEARCH
+        plan, search = recipe.plan(ranks.count(len(table) + n_held_out)), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:

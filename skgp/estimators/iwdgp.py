@@ -15,7 +15,6 @@ from skgp.estimators._entries import Deviation
 from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.predict import Chunks
 from skgp.fitting.recipe import Epochs, Recipe, always_float32, pick
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.latent import (
@@ -274,9 +273,7 @@ class IWDGPRegressor(GPRegressor):
             return dist
         return kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))
 
-    def _predictive(self, X: Any) -> Chunks[NormalMixture]:
-        chunks = super()._predictive(X)
+    def _observed(self, dist: NormalMixture) -> NormalMixture:
         if math.prod(self._output_shape) > 1:
-            return chunks
-        parts = (dist.merged(self.max_components) for dist in chunks.parts)
-        return Chunks(chunks.n_rows, parts)
+            return dist
+        return dist.merged(self.max_components)

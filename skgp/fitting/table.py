@@ -78,8 +78,12 @@ class Scale:
             mean[seen], unit[seen], seems_to_vary = _moments(len(values), read, sample_weight)
             varies[seen] &= seems_to_vary
             offset, unit = np.ldexp(mean, exponent), np.ldexp(unit, exponent)
-        self.offset = np.where(varies, offset, np.where(seen, high, 0.0))
-        self.unit = np.where(varies, unit, np.where(size == 0.0, 1.0, size))
+        self._set(offset, unit, varies, np.where(seen, high, 0.0), size)
+
+    def _set(self, mean: Array, std: Array, varies: BoolArray, high: Array, size: Array) -> None:
+        """Take the moments of columns that vary, and maximum and largest size of the others."""
+        self.offset = np.where(varies, mean, high)
+        self.unit = np.where(varies, std, np.where(size == 0.0, 1.0, size))
         spacing = np.fmax(np.finfo(float).eps * size, np.finfo(float).smallest_subnormal)
         self.unit = np.fmax(self.unit, _LEAST_SPACINGS * spacing)
 
@@ -108,11 +112,20 @@ def _moments(
         return scaler.mean_, scaler.scale_, scaler.scale_ == np.sqrt(scaler.var_)
     counts = np.array([np.broadcast_to(p.n_samples_seen_, p.mean_.shape) for p in parts])
     means, variances = (np.nan_to_num([getattr(p, a) for p in parts]) for a in ("mean_", "var_"))
-    share = counts / counts.sum(axis=0)  # zero where a part has observed nothing
+    mean, std = _pooled(counts, means, variances)
+    return mean, std, np.ones(len(mean), dtype=bool)
+
+
+def _pooled(counts: Array, means: Array, variances: Array) -> tuple[Array, Array]:
+    """Means and standard deviations (d,) of columns, from numbers of rows and moments of K parts.
+
+    var = sum_k share_k (var_k + (mean_k - mean)^2), with no share where a part has observed
+    nothing; each argument is (K, d).
+    """
+    share = counts / np.fmax(counts.sum(axis=0), np.finfo(float).tiny)
     mean = (share * means).sum(axis=0)
-    # var = sum_k share_k (var_k + (mean_k - mean)^2)
-    unit = np.sqrt((share * (variances + np.square(means - mean))).sum(axis=0))
-    return mean, unit, np.ones(len(mean), dtype=bool)
+    std = np.sqrt((share * (variances + np.square(means - mean))).sum(axis=0))
+    return mean, std
 
 
 def shuffled_blocks(n: int, generator: torch.Generator) -> Tensor:
@@ -161,10 +174,7 @@ def make_scale(values: Array, sample_weight: Array | None, enabled: bool) -> Sca
 
 
 def common_scale(values: Array, sample_weight: Array | None, own: Scale, ranks: Ranks) -> Scale:
-    """The scale of the values (n, d) of all ranks, from that of the values of this one.
-
-    var = sum_k share_k (var_k + (mean_k - mean)^2)
-    """
+    """The scale of the values (n, d) of all ranks, from that of the values of this one."""
     if ranks.n == 1 or not own.enabled:
         return own
     low, high = (np.asarray(f(values, axis=0), float) for f in (np.fmin.reduce, np.fmax.reduce))
@@ -177,16 +187,11 @@ def common_scale(values: Array, sample_weight: Array | None, own: Scale, ranks: 
     seen = counts > 0.0
     low = np.where(seen, lows, np.inf).min(axis=0)
     high = np.where(seen, highs, -np.inf).max(axis=0)
-    share = counts / np.where(seen.any(axis=0), counts.sum(axis=0), 1.0)
-    mean = (share * means).sum(axis=0)
-    deviation = np.sqrt((share * (variances + np.square(means - mean))).sum(axis=0))
-    has_any = seen.any(axis=0)
-    size = np.where(has_any, np.fmax(np.abs(low), np.abs(high)), 0.0)
+    varies = low < high
+    low, high = (np.where(seen.any(axis=0), bound, 0.0) for bound in (low, high))
     scale = copy.copy(own)
-    scale.offset = np.where(low < high, mean, np.where(has_any, high, 0.0))
-    scale.unit = np.where(low < high, deviation, np.where(size == 0.0, 1.0, size))
-    spacing = np.fmax(np.finfo(float).eps * size, np.finfo(float).smallest_subnormal)
-    scale.unit = np.fmax(scale.unit, _LEAST_SPACINGS * spacing)
+    size = np.fmax(np.abs(low), np.abs(high))
+    scale._set(*_pooled(counts, means, variances), varies, high, size)
     return scale
 
 
@@ -234,7 +239,7 @@ class Table:
         self.ranks = ranks
         n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
         self.n_data = ranks.sum(n_data)
-        self.n_rows = round(ranks.sum(len(X)))
+        self.n_rows = ranks.count(len(X))
         missing = np.isnan(Y)
         self._has_missing = bool(missing.any())
         self.n_outputs = Y.shape[1]

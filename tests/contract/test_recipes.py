@@ -30,7 +30,7 @@ CASES = (*REGRESSORS, *CLASSIFIERS, *EMBEDDINGS)
 QUICK = CASES
 MOST_CLASSES = 4  # of skgp in the order of resolution
 MOST_ABSTRACT = 5
-MOST_FRAMES = {"fit": 14, "predict_dist": 10}  # of skgp, down to the first Cholesky factor
+MOST_FRAMES = {"fit": 14, "predict_dist": 9}  # of skgp, down to the first Cholesky factor
 MOST_FILES = 22  # beside core: those of its classes, and those whose functions a fit calls
 
 

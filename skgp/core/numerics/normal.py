@@ -63,12 +63,3 @@ def log_ndtr(x: Tensor) -> Tensor:
     series = torch.log1p(-r * (1.0 - r * (3.0 - 15.0 * r)))
     far = -0.5 * tail.square() - (-tail).log() - 0.5 * LOG_2PI + series
     return torch.where(x < _TAIL, far, torch.special.log_ndtr(x.clamp_min(_TAIL)))
-
-
-def log_ndtr_between(low: Tensor, high: Tensor) -> Tensor:
-    """log(Phi(high) - Phi(low)) for low < high, exact in both tails."""
-    is_right = low + high > 0.0  # mirrored, so that neither is near one
-    low, high = torch.where(is_right, -high, low), torch.where(is_right, -low, high)
-    log_high = log_ndtr(high)
-    gap = (log_high - log_ndtr(low)).clamp_min(torch.finfo(low.dtype).tiny)
-    return log_high + (-torch.expm1(-gap)).log()

@@ -43,6 +43,10 @@ class Ranks(ABC):
         """Sum of a number of each process."""
         return float(self.total(torch.tensor(value, dtype=torch.float64)))
 
+    def count(self, n_rows: int) -> int:
+        """Rows of all processes, from those of this one."""
+        return round(self.sum(n_rows))
+
     def average(self, loss: Tensor, parameters: Sequence[nn.Parameter], n_rows: int) -> Tensor:
         """The loss of a step over the rows of all processes; sets the gradients alike.
 
