@@ -70,7 +70,7 @@ class DGPRegressor(GPRegressor):
     >>> from skgp import DGPRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (300, 1))
-    >>> y = np.sign(X[:, 0]) + 0.05 * rng.standard_normal(300)
+    >>> y = np.sign(X[:, 0]) + 0.1 * rng.standard_normal(300)
     >>> model = DGPRegressor(n_inducing=20, max_iter=1000, random_state=0).fit(X, y)
     >>> print(model.predict([[-0.5], [0.5]]).round(1))
     [-1.  1.]
