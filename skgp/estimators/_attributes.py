@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.networks.warping import InputWarp
 from skgp.core.nodes.sigma_points import Quadrature
 from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.model import Model
@@ -24,14 +25,32 @@ def stack(estimator: Any) -> torch.nn.Module:
 def lengthscales(estimator: Any) -> Array:
     """Lengthscales of the first layer, (D,) or (W, D) for W functions, in units of X.
 
-    With a feature extractor they are those of its features.
+    With a feature extractor they are those of its features, with a power transform those at the
+    mean of the column.
     """
     model = _model(estimator)
     lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
-    if not model.stack.has_features:
+    warp = _warp(model)
+    if warp is not None or not model.stack.has_features:
         # Latent covariates, if the layer sees any, come after the columns of X.
         lengthscale = lengthscale[:, : len(model.x_scale.unit)] * model.x_scale.unit
+    if warp is not None:
+        lengthscale = lengthscale / warp.slope().cpu().numpy()
     return _squeezed(estimator, lengthscale)
+
+
+def input_powers(estimator: Any) -> Array:
+    """Powers (D,) of the transforms of the columns of X; one where the kernel sees the column."""
+    model = _model(estimator)
+    warp = _warp(model)
+    powers: Array = np.ones(len(model.x_scale.unit)) if warp is None else warp.power.cpu().numpy()
+    return powers
+
+
+def _warp(model: Model) -> InputWarp | None:
+    """What is between the scaled inputs and the kernel of a model without a feature extractor."""
+    features = model.stack.features
+    return features if isinstance(features, InputWarp) else None
 
 
 def inducing_points(estimator: Any) -> Array:
@@ -44,8 +63,12 @@ def inducing_points(estimator: Any) -> Array:
     model = _model(estimator)
     layer = model.stack.bottom
     assert isinstance(layer, SparseLayer)
-    Z: Array = layer.Z.detach().cpu().numpy()
-    if not model.stack.has_features:
+    inducing, warp = layer.Z.detach(), _warp(model)
+    if warp is not None:
+        D = len(model.x_scale.unit)
+        inducing = torch.cat([warp.inverse(inducing[..., :D]), inducing[..., D:]], -1)
+    Z: Array = inducing.cpu().numpy()
+    if warp is not None or not model.stack.has_features:
         Z = Z[..., : len(model.x_scale.unit)] * model.x_scale.unit + model.x_scale.offset
     return _squeezed(estimator, Z)
 

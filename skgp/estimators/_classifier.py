@@ -235,6 +235,7 @@ class Classifier(ClassifierMixin, Estimator):
     # --------------------------------------------------- fitted attributes
 
     lengthscales_ = property(_attributes.lengthscales)
+    input_powers_ = property(_attributes.input_powers)
     inducing_points_ = property(_attributes.inducing_points)
     stack_ = property(_attributes.stack)
 

@@ -358,6 +358,7 @@ class GPRegressor(Regressor):
     sample_functions = _attributes.sample_functions
     sample_prior_functions = _attributes.sample_prior_functions
     lengthscales_ = property(_attributes.lengthscales)
+    input_powers_ = property(_attributes.input_powers)
     inducing_points_ = property(_attributes.inducing_points)
     stack_ = property(_attributes.stack)
 

@@ -13,6 +13,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import deep_recipe
 from skgp.recipes.hidden import Samples
 from skgp.recipes.outputs import LikelihoodName, observations
+from skgp.recipes.warping import Warping
 
 
 @family(texts={"most_steps": "2,000"}, kernel=LAYER_KERNELS, likelihood=OBSERVED)
@@ -52,6 +53,7 @@ class DGPRegressor(GPRegressor):
     $hidden
     $likelihood
     $n_latents
+    $input_warping
     $features
     $minibatch
     $regressor
@@ -97,6 +99,7 @@ class DGPRegressor(GPRegressor):
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -125,7 +128,13 @@ class DGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         objective = PREDICTIVE if self.objective == "predictive" else ELBO
-        recipe = partial(deep_recipe, self, outputs=observations(self), nodes=pick(Samples, self))
+        recipe = partial(
+            deep_recipe,
+            self,
+            outputs=observations(self),
+            nodes=pick(Samples, self),
+            warping=pick(Warping, self),
+        )
         if self.gamma is None:
             return recipe(objective=objective)
         if self.objective != "elbo":

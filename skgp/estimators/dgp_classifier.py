@@ -13,6 +13,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import deep_recipe
 from skgp.recipes.hidden import Samples
 from skgp.recipes.outputs import Classes
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -51,6 +52,7 @@ class DGPClassifier(Classifier):
     beta_reg : float, default=1.0
         Weight of the divergences KL(q(u) || p(u)). One gives the evidence lower bound.
     $hidden
+    $input_warping
     $features
     $minibatch
     $classifier
@@ -96,6 +98,7 @@ class DGPClassifier(Classifier):
         beta_reg: float = 1.0,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -124,6 +127,7 @@ class DGPClassifier(Classifier):
             self,
             objective=PREDICTIVE if self.objective == "predictive" else ELBO,
             outputs=partial(pick(Classes, self), "softmax"),
+            warping=pick(Warping, self),
             nodes=pick(Samples, self),
             shares_kernel=self.share_kernel,
             pulled=True,

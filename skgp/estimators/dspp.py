@@ -23,6 +23,7 @@ from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import INITIAL_VAR, refined_start
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -64,6 +65,7 @@ class DSPPRegressor(GPRegressor):
     $hidden
     $likelihood
     $n_latents
+    $input_warping
     $features
     $minibatch
     $regressor
@@ -118,6 +120,7 @@ class DSPPRegressor(GPRegressor):
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -149,6 +152,7 @@ class DSPPRegressor(GPRegressor):
             self,
             objective=PREDICTIVE,
             outputs=observations(self),
+            warping=pick(Warping, self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),

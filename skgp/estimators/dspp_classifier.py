@@ -23,6 +23,7 @@ from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import INITIAL_VAR
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -66,6 +67,7 @@ class DSPPClassifier(Classifier):
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 10,000 rows, and 5 for
         more, where the nodes learn and probabilities are too certain with one.
     $hidden
+    $input_warping
     $features
     $minibatch
     $classifier
@@ -121,6 +123,7 @@ class DSPPClassifier(Classifier):
         beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -149,6 +152,7 @@ class DSPPClassifier(Classifier):
             self,
             objective=PREDICTIVE,
             outputs=partial(pick(Classes, self), "robust-max"),
+            warping=pick(Warping, self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,

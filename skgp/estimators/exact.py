@@ -29,6 +29,7 @@ class ExactGPRegressor(GPRegressor):
     $kernel
     max_cholesky_size : int, default=5000
         Rows up to which the kernel matrix is factorised.
+    $input_warping
     $features
     $max_iter
     $stopping
@@ -79,6 +80,7 @@ class ExactGPRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         max_cholesky_size: int = 5000,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int = 100,

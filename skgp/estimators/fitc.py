@@ -29,6 +29,7 @@ class FITCRegressor(GPRegressor):
     $kernel
     n_inducing : int, default=300
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
+    $input_warping
     $features
     $max_iter
     $regressor
@@ -64,6 +65,7 @@ class FITCRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int = 100,

@@ -28,6 +28,7 @@ from skgp.recipes.latent import (
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
 
@@ -106,6 +107,7 @@ class IWDGPRegressor(GPRegressor):
         $full_rows rows, and so much less for more rows that the divergences weigh as for
         $full_rows. The bound of a deep GP underfits: it charges for every hidden function.
     $n_latents
+    $input_warping
     $features
     $minibatch
     optimizer : {"natgrad", "adam"}, default="natgrad"
@@ -173,6 +175,7 @@ class IWDGPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float | Literal["auto"] = "auto",
         n_latents: int | None = None,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -214,6 +217,7 @@ class IWDGPRegressor(GPRegressor):
             self,
             objective=ELBO,
             outputs=pick(Coregionalised, self),
+            warping=pick(Warping, self),
             kernels=layer_kernels(self.kernel, latent.n_gps),
             covariance=covariance,
             misfit=latent.misfit,

@@ -12,13 +12,14 @@ from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Recipe
+from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -53,6 +54,7 @@ class PPGPRRegressor(GPRegressor):
         proportion for more, to 0.2.
     $likelihood
     $n_latents
+    $input_warping
     $features
     $minibatch
     $optimizer
@@ -108,6 +110,7 @@ class PPGPRRegressor(GPRegressor):
         beta_reg: float | Literal["auto"] = "auto",
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -146,6 +149,7 @@ class PPGPRRegressor(GPRegressor):
             self,
             objective=PREDICTIVE,
             outputs=observations(self),
+            warping=pick(Warping, self),
             top=tops.get(self.covariance, sparse_top),
             covariance="full" if self.covariance == "auto" else covariance,
             beta_reg=beta_reg,

@@ -15,6 +15,7 @@ from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -49,6 +50,7 @@ class PPGPRClassifier(Classifier):
     beta_reg : float, default=1.0
         Weight of the divergence KL(q(u) || p(u)); less than for regression, 0.2, overfits small
         tables.
+    $input_warping
     $features
     $minibatch
     $classifier
@@ -87,6 +89,7 @@ class PPGPRClassifier(Classifier):
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float = 1.0,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -119,6 +122,7 @@ class PPGPRClassifier(Classifier):
             self,
             objective=PREDICTIVE,
             outputs=partial(pick(Classes, self), "robust-max"),
+            warping=pick(Warping, self),
             top=tops.get(self.covariance, sparse_top),
             covariance="full" if self.covariance == "auto" else None,
             shares_kernel=False if self.covariance == "decoupled" else "auto",

@@ -11,7 +11,7 @@ from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
 from skgp.estimators._model_groups import OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Recipe
+from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
@@ -19,6 +19,7 @@ from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import no_start
 from skgp.recipes.tops import orthogonal_top
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -56,6 +57,7 @@ class SVGPRegressor(GPRegressor):
         Eqn 9). The papers use 1.01 to 1.1.
     $likelihood
     $n_latents
+    $input_warping
     $features
     $minibatch
     $optimizer
@@ -99,6 +101,7 @@ class SVGPRegressor(GPRegressor):
         gamma: float | None = None,
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -135,6 +138,7 @@ class SVGPRegressor(GPRegressor):
             self,
             objective=objective,
             outputs=observations(self),
+            warping=pick(Warping, self),
             top=partial(orthogonal_top, self.n_orthogonal),
             covariance=covariance,
             optimizer=optimizer,

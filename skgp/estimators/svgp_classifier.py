@@ -12,6 +12,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import CLASS_EPOCHS, stack_recipe
 from skgp.recipes.outputs import Classes
+from skgp.recipes.warping import Warping
 
 
 @family(
@@ -38,6 +39,7 @@ class SVGPClassifier(Classifier):
     $classes
     beta_reg : float, default=1.0
         Weight of the divergence KL(q(u) || p(u)). One gives the evidence lower bound.
+    $input_warping
     $features
     $minibatch
     $classifier
@@ -74,6 +76,7 @@ class SVGPClassifier(Classifier):
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float = 1.0,
+        input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -102,6 +105,7 @@ class SVGPClassifier(Classifier):
             self,
             objective=ELBO,
             outputs=partial(pick(Classes, self), "softmax"),
+            warping=pick(Warping, self),
             shares_kernel=self.share_kernel,
             pulled=True,
             epochs=CLASS_EPOCHS,

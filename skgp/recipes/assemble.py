@@ -39,6 +39,7 @@ from skgp.recipes.stack import (
     no_hidden,
     sparse_top,
 )
+from skgp.recipes.warping import NO_WARPING, Warping
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
@@ -59,6 +60,7 @@ def stack_recipe(
     below: MakeBelow = no_hidden,
     top: Top = sparse_top,
     covariance: Covariance | None = None,
+    warping: Warping = NO_WARPING,
     shares_kernel: bool | Literal["auto"] = False,
     pulled: bool = False,
     misfit: Callable[[int, int], str | None] | None = None,
@@ -74,7 +76,7 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, shares_kernel, pulled, misfit, start
+    outputs, kernels, below, top, covariance, warping, shares_kernel, pulled, misfit, start
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -93,6 +95,7 @@ def stack_recipe(
         below=below,
         top=top,
         features=features,
+        warping=warping,
         shares_kernel=shares_kernel,
         pulled=pulled,
         misfit=misfit,
@@ -119,6 +122,7 @@ def deep_recipe(
     alone: MakeBelow = no_hidden,
     top: Top = sparse_top,
     variance: float = CERTAIN_VAR,
+    warping: Warping = NO_WARPING,
     shares_kernel: bool | Literal["auto"] = False,
     pulled: bool = False,
     covariance: Covariance | None = None,
@@ -147,6 +151,7 @@ def deep_recipe(
         kernels=kernels,
         below=partial(hidden_gps, layers, variance, nodes, alone),
         top=top,
+        warping=warping,
         shares_kernel=shares_kernel,
         pulled=pulled,
         misfit=layers.misfit,

@@ -32,6 +32,7 @@ from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
+from skgp.recipes.warping import Warping
 
 _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
@@ -63,7 +64,7 @@ def collapsed_recipe(p: Any, build: Callable[["Start", Features, Setup], Model])
     """The recipe of a marginal likelihood of all rows."""
     features = pick(Features, p)
     return Recipe(
-        build=partial(build, pick(Start, p), features),
+        build=partial(build, Start(p.kernel, p.noise_floor, pick(Warping, p)), features),
         loss=partial(collapsed_loss, features.weight_decay),
         optimizer=lbfgs,
         plan=partial(collapsed_plan, p.max_iter, pick(Stopping, p)),
@@ -75,25 +76,28 @@ def collapsed_recipe(p: Any, build: Callable[["Start", Features, Setup], Model])
 
 @dataclass(frozen=True)
 class Start:
-    """Parameter group: a model of one independent GP for each output."""
+    """Where a model of one independent GP for each output starts."""
 
     kernel: KernelLike
     noise_floor: float
+    warping: Warping
 
     def __call__(
         self, features: Features, n_inducing: int, jitter: float, setup: Setup
     ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
         """Network, sparse layer and likelihood where the collapsed bound is high."""
         n_outputs = setup.Y.shape[1]
+        y = setup.Y.nan_to_num().mT  # scaled targets: zero is the mean
         network, h = features(setup)
+        if network is None:
+            network, h = self.warping(setup, y, (self.kernel,))
         kernel = make_kernel(self.kernel, n_outputs, h.shape[1], setup.lengthscale(h))
         Z = each_gp(kernel, setup.centres(h, n_inducing))
         posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
         layer = SparseGP(kernel, Z, posterior, jitter).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
         few, weight = setup.few()
-        y = setup.Y[few].nan_to_num().mT  # scaled targets: zero is the mean
-        likelihood.start(start_hyperparameters(layer, h[few], y, weight, INITIAL_NOISE))
+        likelihood.start(start_hyperparameters(layer, h[few], y[:, few], weight, INITIAL_NOISE))
         return network, layer, likelihood
 
 

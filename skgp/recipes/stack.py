@@ -22,6 +22,7 @@ from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import FEW_BATCHES
 from skgp.fitting.setup import Setup
+from skgp.recipes.warping import NO_WARPING, Warping
 
 # Where models start, in units of standardised targets.
 INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
@@ -148,6 +149,8 @@ class StackSpec:
     below : callable (StackSpec, Setup, features (n, F)) -> Below
     top : callable (StackSpec, Setup, Kernel, h (n, F), W) -> SparseLayer
     features : Features
+    warping : Warping
+        If there is no deep kernel.
     shares_kernel : bool or "auto"
         Whether the GPs of a layer have one kernel and one set of inducing inputs; "auto": if there
         are five or more.
@@ -170,6 +173,7 @@ class StackSpec:
     below: MakeBelow = no_hidden
     top: Top = sparse_top
     features: Features = NO_FEATURES
+    warping: Warping = NO_WARPING
     shares_kernel: bool | Literal["auto"] = False
     ard: bool = True
     pulled: bool = False
@@ -197,6 +201,8 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     outputs = spec.outputs(spec, setup)
     n_latents = len(outputs.latent)
     features, x = spec.features(setup)
+    if features is None:
+        features, x = spec.warping(setup, outputs.latent, spec.kernels)
     below = spec.below(spec, setup, x)
     h = below.h
     kernel = kernel_of(spec, setup, h, n_latents, spec.kernels[-1], 1 + below.n_layers)
