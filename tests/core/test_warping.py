@@ -143,7 +143,7 @@ def test_attributes_are_in_the_units_of_the_inputs(model):
     steps = np.array([[-0.5 * step, 0.0], [0.5 * step, 0.0]])
     around = (ROWS.mean(0) + steps - scale.offset) / scale.unit
     h = warp(torch.from_numpy(around))
-    own = float(model.stack_.bottom.kernel.lengthscale[0, 0])
+    own = model.stack_.bottom.kernel.lengthscale[0, 0].item()
     assert float(h[1, 0] - h[0, 0]) == pytest.approx(1e-4 * own, rel=1e-4)
 
 
