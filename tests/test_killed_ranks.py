@@ -71,7 +71,7 @@ class Threads(Ranks):
 
 def together(task: Callable[[Ranks], Any]) -> list[Any]:
     """What two threads return or raise."""
-    barrier, said, results = threading.Barrier(2, timeout=60), [None, None], [None, None]
+    barrier, said, results = threading.Barrier(2, timeout=20), [None, None], [None, None]
 
     def work(number: int) -> None:
         try:
@@ -106,10 +106,12 @@ def record(folder: Path, states: list[Any], failing: dict[int, int]) -> Callable
 
 def test_a_state_counts_when_all_have_written_it(tmp_path: Path) -> None:
     with pytest.warns(CheckpointWarning, match="cannot be written"):
-        assert together(record(tmp_path, ["a", "b", "c", "d"], {2: 1, 3: 0})) == [None, None]
-    # The first has written b and c, the second b and d.
-    assert together(record(tmp_path, ["e"], {})) == [["b", 0], ["b", 1]]
-    assert together(record(tmp_path, [], {})) == [["e", 0], ["e", 1]]
+        assert (
+            together(record(tmp_path, ["a", "b", "c", "d", "e"], {2: 1, 3: 1, 4: 0})) == [None] * 2
+        )
+    # The first has the files b and d, the second b and e.
+    assert together(record(tmp_path, ["f"], {})) == [["b", 0], ["b", 1]]
+    assert together(record(tmp_path, [], {})) == [["f", 0], ["f", 1]]
     names = {"a.ckpt", "a.ckpt.rank1"}
     assert {file.stem for file in tmp_path.iterdir()} == names
 
@@ -125,13 +127,13 @@ def test_processes_that_have_nothing_in_common_start_anew(tmp_path: Path) -> Non
 
 def test_all_refuse_the_files_of_another_fit(tmp_path: Path) -> None:
     def task(ranks: Ranks) -> None:
-        fit = {"kernel": "rbf" if ranks.number else "matern52"}
+        fit = {"fit": "two" if ranks.number else "one"}
         Recording(tmp_path / "a.ckpt", 0.0, fit, ranks)
 
     together(record(tmp_path, ["a"], {}))
     for error in together(task):
         assert isinstance(error, ValueError)
-        assert "fit: one there" in str(error)
+        assert "fit: one there, two here" in str(error)
 
 
 def test_all_are_terminated_if_one_is(tmp_path: Path) -> None:
