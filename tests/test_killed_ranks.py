@@ -109,7 +109,9 @@ def test_a_state_counts_when_all_have_written_it(tmp_path: Path) -> None:
         assert (
             together(record(tmp_path, ["a", "b", "c", "d", "e"], {2: 1, 3: 1, 4: 0})) == [None] * 2
         )
-    # The first has the files b and d, the second b and e.
+    # The first has the files b and d, the second b and e. No later state has the number of d.
+    with pytest.warns(CheckpointWarning, match="cannot be written"):
+        assert together(record(tmp_path, ["x", "y"], {0: 0, 1: 0})) == [["b", 0], ["b", 1]]
     assert together(record(tmp_path, ["f"], {})) == [["b", 0], ["b", 1]]
     assert together(record(tmp_path, [], {})) == [["f", 0], ["f", 1]]
     names = {"a.ckpt", "a.ckpt.rank1"}
