@@ -38,8 +38,13 @@ def ray() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def dataset(ray: Any) -> Any:
-    return ray.data.from_pandas(pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}))
+def dataset(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """In ten files, which Ray by itself does not give to the same worker each time."""
+    folder = tmp_path_factory.mktemp("rows")
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y})
+    for k in range(10):
+        table[40 * k : 40 * (k + 1)].to_parquet(folder / f"{k}.parquet")
+    return ray.data.read_parquet(str(folder))
 
 
 @pytest.fixture(scope="module")
