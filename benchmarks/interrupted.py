@@ -31,10 +31,11 @@ EVERY = 0.05  # seconds between two writings
 
 
 class Kind(NamedTuple):
-    """Fits of one kind: an estimator for a folder, and its rows."""
+    """Fits of one kind: an estimator for a folder, its rows, and processes that share them."""
 
     make: Callable[..., Any]
     n_rows: int
+    n_processes: int = 1
 
 
 BATCHES = {"batch_size": 150, "random_state": 0}
@@ -44,6 +45,9 @@ KINDS = {
     ),
     "DSPP, averages and a falling rate": Kind(
         lambda **p: DSPPRegressor(n_inducing=30, max_iter=40, **BATCHES, **p), 1500
+    ),
+    "DSPP, two processes": Kind(
+        lambda **p: DSPPRegressor(n_inducing=30, max_iter=15, **BATCHES, **p), 1500, n_processes=2
     ),
     "DSPP, cross-validation": Kind(
         lambda **p: DSPPRegressor(n_inducing=20, max_iter=40, random_state=0, **p), 150
@@ -80,51 +84,72 @@ def digest(model: Any, X: Any) -> str:
     return found.hexdigest()
 
 
-def fitted(kind: Kind, **params: Any) -> str:
-    """The digest of a fit in this process."""
-    X, y = rows(kind.n_rows)
+def fitted(kind: Kind, rank: int = 0, **params: Any) -> str:
+    """The digest of a fit in this process, to its rows."""
+    X, y = (part[rank :: kind.n_processes] for part in rows(kind.n_rows))
     model = kind.make().set_params(**params)
     if hasattr(model, "transform"):
         X = np.column_stack([X, y])
     return digest(model.fit(X, y), X)
 
 
-def fit(kind: Kind, checkpoint: Checkpoint | None, to: Connection) -> None:
+class Started:
+    """A fit in processes of its own; `store` is a new file, by which they find each other."""
+
+    def __init__(self, kind: Kind, checkpoint: Checkpoint | None, store: Path) -> None:
+        self.answers, there = zip(
+            *(FORK.Pipe(duplex=False) for _ in range(kind.n_processes)), strict=True
+        )
+        self.processes = [
+            FORK.Process(target=work, args=(kind, checkpoint, rank, store, to))
+            for rank, to in enumerate(there)
+        ]
+        for process in self.processes:
+            process.start()
+        for to in there:
+            to.close()
+
+    def kill(self, after: float) -> None:
+        """Kill all of them after so many seconds, unless they have ended."""
+        self.processes[0].join(after)
+        for process in self.processes:
+            process.kill()
+
+    def ended(self) -> tuple[str, ...] | None:
+        """The digests of the fit; None if it was killed."""
+        try:
+            found: tuple[str, ...] | None = tuple(answer.recv() for answer in self.answers)
+        except EOFError:
+            found = None
+        for process in self.processes:
+            process.join()
+        return found
+
+
+def work(kind: Kind, checkpoint: Checkpoint | None, rank: int, store: Path, to: Connection) -> None:
     """In a process of its own."""
-    to.send(fitted(kind, checkpoint=checkpoint))
-
-
-def begun(kind: Kind, checkpoint: Checkpoint | None) -> tuple[Any, Connection]:
-    """A process that fits, and where its digest arrives."""
-    here, there = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=fit, args=(kind, checkpoint, there))
-    process.start()
-    there.close()
-    return process, here
-
-
-def ended(process: Any, here: Connection) -> str | None:
-    """Its digest; None if it was killed."""
-    try:
-        found: str | None = here.recv()
-    except EOFError:
-        found = None
-    process.join()
-    return found
+    params: dict[str, Any] = {"checkpoint": checkpoint}
+    if kind.n_processes > 1:
+        torch.distributed.init_process_group(
+            "gloo", init_method=f"file://{store}", rank=rank, world_size=kind.n_processes
+        )
+        params["data_parallel"] = True
+    to.send(fitted(kind, rank, **params))
 
 
 def compare(n_kills: int, seed: int = 0) -> bool:
     """Kill so many fits, of one kind after another; print and return whether all are the same."""
     rng = np.random.default_rng(seed)
     counts = {name: [0, 0, 0] for name in KINDS}
-    expected: dict[str, tuple[str | None, float]] = {}
+    expected: dict[str, tuple[tuple[str, ...] | None, float]] = {}
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # these fits are short
     for name, kind in KINDS.items():
         fitted(kind, max_iter=1)  # what is imported late would take each process seconds
-        start = time.monotonic()
-        whole = ended(*begun(kind, None))
-        expected[name] = whole, time.monotonic() - start
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.monotonic()
+            whole = Started(kind, None, Path(folder) / "store").ended()
+            expected[name] = whole, time.monotonic() - start
     n_done = 0
     for name in itertools.cycle(KINDS):
         if n_done >= n_kills:
@@ -134,14 +159,13 @@ def compare(n_kills: int, seed: int = 0) -> bool:
         with tempfile.TemporaryDirectory() as folder:
             checkpoint = Checkpoint(folder, every=EVERY)
             n_killed = 0
-            for _ in range(rng.integers(1, 3)):  # what goes on may be killed again
-                process, here = begun(kind, checkpoint)
-                process.join(rng.uniform(0.0, seconds))
-                process.kill()
-                if ended(process, here) is None:
+            for number in range(rng.integers(1, 3)):  # what goes on may be killed again
+                started = Started(kind, checkpoint, Path(folder) / f"store{number}")
+                started.kill(rng.uniform(0.0, seconds))
+                if started.ended() is None:
                     n_killed += 1
                     count[1] += any(Path(folder).glob("*.ckpt.?"))
-            is_same = ended(*begun(kind, checkpoint)) == whole
+            is_same = Started(kind, checkpoint, Path(folder) / "store").ended() == whole
             n_done += n_killed
             count[0] += n_killed
             count[2] += n_killed * is_same

@@ -2,6 +2,8 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,13 +37,16 @@ def fit_on_ray(
     """Fit an estimator on a Ray data set by several workers, each with a part of the rows.
 
     Ray Train's `TorchTrainer` starts the workers, and starts all of them anew if one dies. Ray Data
-    gives each of them its part, which has to fit into the worker's memory in float32. The workers
-    train by `data_parallel=True`.
+    gives each of them its part, which has to fit into the worker's memory in float32, and leaves
+    out fewer than `num_workers` rows if they are not a multiple. The workers train by
+    `data_parallel=True`.
 
     Parameters
     ----------
     estimator : estimator with the parameter `data_parallel`
-        Not changed. Its `random_state` is an integer.
+        Not changed. Its `random_state` is an integer. With `checkpoint`, a folder that all nodes
+        see, workers that are started anew go on from the last state, and a fit that is started
+        again with the same rows too; without, they begin again.
     dataset : ray.data.Dataset
         With numbers in the columns that are used; for instance of `ray.data.read_parquet`.
     target : str or list of str
@@ -54,7 +59,7 @@ def fit_on_ray(
     use_gpu : bool
         Whether each worker has a GPU; set `device="cuda"` of the estimator too.
     storage_path : str, optional
-        Where Ray keeps its checkpoints: a folder or a bucket that all nodes see.
+        Where Ray keeps the fitted estimator: a folder or a bucket that all nodes see.
     max_failures : int
         How often workers that died are started anew.
 
@@ -72,7 +77,7 @@ def fit_on_ray(
     ray.train.TrainingFailedError
         If the fit fails; its cause is the error of `fit`.
     """
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train import DataConfig, FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
     estimator = clone(estimator)
@@ -81,7 +86,8 @@ def fit_on_ray(
             f"{type(estimator).__name__} has no data_parallel: Ray can search over its parameters "
             "or predict by it, but not fit it by several workers"
         )
-    estimator.set_params(data_parallel=True)
+    checkpoint = estimator.checkpoint
+    estimator.set_params(data_parallel=True, checkpoint=_absolute(checkpoint))
     outputs = [target] if isinstance(target, str) else list(target)
     weights = [] if sample_weight is None else [sample_weight]
     known = dataset.columns()
@@ -90,6 +96,9 @@ def fit_on_ray(
     unknown = [c for c in (*inputs, *outputs, *weights) if c not in known]
     if unknown:
         raise ValueError(f"the data set has no column {', '.join(map(repr, unknown))}")
+    # A worker that is started anew has to get the same rows again, which Ray's defaults do not say.
+    options = DataConfig.default_ingest_options()
+    options.preserve_order = True
     trainer = TorchTrainer(
         _fit_part,
         train_loop_config={
@@ -103,11 +112,12 @@ def fit_on_ray(
         run_config=RunConfig(
             storage_path=storage_path, failure_config=FailureConfig(max_failures=max_failures)
         ),
+        dataset_config=DataConfig(execution_options=options, enable_shard_locality=False),
         datasets={"train": dataset.select_columns([*inputs, *outputs, *weights])},
     )
     with trainer.fit().checkpoint.as_directory() as folder:
         fitted: EstimatorT = joblib.load(Path(folder) / _FILE)
-    fitted.set_params(data_parallel=False)
+    fitted.set_params(data_parallel=False, checkpoint=checkpoint)
     return fitted
 
 
@@ -176,6 +186,15 @@ def _fit_part(config: dict[str, Any]) -> None:
             joblib.dump(estimator, Path(folder) / _FILE)
             checkpoint = ray.train.Checkpoint.from_directory(folder)
         ray.train.report({"loss": estimator.loss_curve_[-1]}, checkpoint=checkpoint)
+
+
+def _absolute(checkpoint: Any) -> Any:
+    """The same place for workers, which are started in folders of their own."""
+    if checkpoint is None:
+        return None
+    if isinstance(checkpoint, str | PathLike):
+        return Path(checkpoint).absolute()
+    return replace(checkpoint, path=Path(checkpoint.path).absolute())
 
 
 def _matrix(batch: Mapping[str, Array], columns: Sequence[str], dtype: Any) -> Array:

@@ -130,5 +130,3 @@ def test_refusals() -> None:
         SVGPRegressor(data_parallel=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="integer for random_state"):
         SVGPRegressor(data_parallel=True).fit(X, y)
-    with pytest.raises(ValueError, match="no checkpoints"):
-        SVGPRegressor(data_parallel=True, random_state=0, checkpoint="somewhere").fit(X, y)

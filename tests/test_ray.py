@@ -3,20 +3,19 @@
 They need the extras `ray` and `dask`, and run by `pytest -m cluster`.
 """
 
-import os
-import signal
-import threading
-import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from skgp import ExactGPRegressor, SVGPRegressor
+from skgp import Checkpoint, ExactGPRegressor, SVGPRegressor
+from tests.killing_callback import KillOne
 
 # What the engines warn of in their own code is not ours to mend.
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("default")]
@@ -27,6 +26,7 @@ Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=400)
 MODEL = SVGPRegressor(
     covariance="diagonal", n_inducing=20, max_iter=20, dtype="float64", random_state=0
 )
+KILLED_AT = 12  # epochs
 
 
 @pytest.fixture(scope="module")
@@ -37,52 +37,51 @@ def ray() -> Iterator[Any]:
     ray.shutdown()
 
 
-@pytest.fixture
-def dataset(ray: Any) -> Any:
-    return ray.data.from_pandas(pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}))
+@pytest.fixture(scope="module")
+def dataset(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """In ten files, which Ray by itself does not give to the same worker each time."""
+    folder = tmp_path_factory.mktemp("rows")
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y})
+    for k in range(10):
+        table[40 * k : 40 * (k + 1)].to_parquet(folder / f"{k}.parquet")
+    return ray.data.read_parquet(str(folder))
 
 
-def test_two_workers_fit_as_one_process_does(dataset: Any, tmp_path: Any) -> None:
-    from skgp.ray import fit_on_ray, predict_on_ray
+@pytest.fixture(scope="module")
+def fitted(dataset: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A fit by two workers, one of which is killed, and what they have seen."""
+    from skgp.ray import fit_on_ray
 
-    model = fit_on_ray(MODEL, dataset, target="y", storage_path=str(tmp_path))
-    one = SVGPRegressor(**MODEL.get_params()).fit(X, Y)
-    np.testing.assert_allclose(model.loss_curve_, one.loss_curve_, rtol=0.0, atol=1e-6)
+    folder = tmp_path_factory.mktemp("ray")
+    model = clone(MODEL).set_params(checkpoint=Checkpoint(folder / "runs", every=0.0))
+    model.set_callbacks(KillOne(folder, KILLED_AT))
+    return fit_on_ray(model, dataset, target="y", storage_path=str(folder / "results")), folder
+
+
+def test_two_workers_fit_as_one_process_does(fitted: tuple[Any, Path]) -> None:
+    one = clone(MODEL).fit(X, Y)
+    np.testing.assert_allclose(fitted[0].loss_curve_, one.loss_curve_, rtol=0.0, atol=1e-6)
+
+
+def test_a_worker_that_is_killed_goes_on(fitted: tuple[Any, Path]) -> None:
+    """It and the other one, from the last state."""
+    folder = fitted[1]
+    assert (folder / "killed").exists()
+    seen = [[*map(int, file.read_text().split())] for file in folder.glob("*.epochs")]
+    last = MODEL.max_iter
+    # The first of the killed processes dies in the epoch; the other one may see its end or not.
+    assert [epochs for epochs in seen if epochs[-1] == last] == [[*range(KILLED_AT, last + 1)]] * 2
+    assert [*range(1, KILLED_AT + 1)] in seen
+
+
+def test_predictions(dataset: Any, fitted: tuple[Any, Path]) -> None:
+    from skgp.ray import predict_on_ray
+
+    model = fitted[0]
     table = predict_on_ray(model, dataset, columns=["a", "b"]).to_pandas()
     dist = model.predict_dist(table[["a", "b"]].to_numpy())
     np.testing.assert_allclose(table["mean"], dist.mean(), rtol=1e-12)
     np.testing.assert_allclose(table["q0.95"], dist.ppf(0.95), rtol=1e-12)
-
-
-def test_a_worker_that_is_killed_does_not_end_the_fit(dataset: Any, tmp_path: Any) -> None:
-    from skgp.ray import fit_on_ray
-
-    killed: list[int] = []
-
-    def kill() -> None:
-        deadline = time.monotonic() + 120.0
-        while not killed and time.monotonic() < deadline:
-            time.sleep(0.5)
-            for path in os.listdir("/proc"):
-                if path.isdigit():
-                    try:
-                        with open(f"/proc/{path}/cmdline", "rb") as file:
-                            is_worker = b"RayTrainWorker" in file.read()
-                    except OSError:
-                        continue
-                    if is_worker:
-                        time.sleep(3.0)  # some way into the fit
-                        os.kill(int(path), signal.SIGKILL)
-                        killed.append(int(path))
-                        return
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    model = fit_on_ray(MODEL, dataset, target="y", storage_path=str(tmp_path))
-    thread.join()
-    assert killed
-    one = SVGPRegressor(**MODEL.get_params()).fit(X, Y)
-    np.testing.assert_allclose(model.loss_curve_, one.loss_curve_, rtol=0.0, atol=1e-6)
 
 
 def test_refusals(dataset: Any) -> None:

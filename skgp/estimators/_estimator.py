@@ -176,11 +176,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         X and y, as they came, are for callbacks; `attributes` are what a fit remembers of the
         targets. Returns warnings.
         """
+        ranks = processes(self.get_params(deep=False), check_device(self.device))
         progress = KEEPS_NOTHING
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
-            progress = recording(self, rows, held_out, fitted)
-        ranks = processes(self.get_params(deep=False), check_device(self.device))
+            progress = recording(self, rows, held_out, fitted, ranks)
         running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
         like = scalar_like(recipe, running, ranks.count(len(rows.X)))

@@ -260,7 +260,8 @@ _EXECUTION: Final[Group] = (
             Where `fit` writes its state every 60 seconds, so that a fit with the same parameters
             and rows goes on from there after its process has ended, to the last bit, and returns
             at once if it had ended. A folder serves any number of fits; a file name ending with
-            ".ckpt" one alone. It needs a `random_state`.
+            ".ckpt" one alone. It needs a `random_state`. Training on chunks of a stream
+            (`partial_fit`) writes none.
         """,
     ),
     Parameter(

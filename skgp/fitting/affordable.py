@@ -59,7 +59,9 @@ def check_affordable(parameters: Mapping[str, Any], device: torch.device) -> Non
 
 
 def _least_bytes(name: str, value: Any) -> int:
-    if name in _NETWORKS and not isinstance(value, Integral | str) and hasattr(value, "__len__"):
+    # A class of modules, which makes a network, has a method `__len__` that is not its own.
+    is_list = hasattr(value, "__len__") and not isinstance(value, str) and not callable(value)
+    if name in _NETWORKS and is_list:
         widths = [int(width) for width in value if isinstance(width, Integral)]
         return _WEIGHT_BYTES * sum(a * b for a, b in pairwise([1, *widths]))
     known = isinstance(value, Integral) and name in _LEAST_BYTES

@@ -119,8 +119,6 @@ def processes(params: Mapping[str, Any], device: torch.device) -> Ranks:
     """The processes that are to train an estimator with these parameters together."""
     if not params.get("data_parallel", False):
         return ALONE
-    if params["checkpoint"] is not None:
-        raise ValueError("data_parallel=True has no checkpoints: use checkpoint=None")
     if not isinstance(params["random_state"], Integral):
         raise ValueError(
             "data_parallel=True needs an integer for random_state, the same in all processes, got "

@@ -18,6 +18,7 @@ from sklearn.utils import check_scalar
 from torch import Tensor, nn
 
 from skgp._version import __version__
+from skgp.core.training.ranks import Ranks
 from skgp.fitting.recording import Recording
 from skgp.fitting.rows import Array, Rows
 
@@ -50,7 +51,11 @@ class Checkpoint:
 
 
 def recording(
-    estimator: BaseEstimator, rows: Rows, held_out: Rows | None, fitted: nn.Module | None
+    estimator: BaseEstimator,
+    rows: Rows,
+    held_out: Rows | None,
+    fitted: nn.Module | None,
+    ranks: Ranks,
 ) -> Recording:
     """What records a fit of an estimator with the parameter `checkpoint`.
 
@@ -63,6 +68,8 @@ def recording(
         Of validation.
     fitted : Module or None
         The model that the fit goes on from.
+    ranks : Ranks
+        The processes of the fit, of which each has files of its own.
 
     Raises
     ------
@@ -78,12 +85,15 @@ def recording(
             "checkpoint needs a fit that can be repeated, and random_state=None makes each fit "
             "another one: pass random_state=0, say"
         )
+    own = _hash_of_rows(rows), _hash_of_rows(held_out), _text("model", fitted)
+    of_rows, of_held_out, of_fitted = map(" ".join, np.stack(ranks.gathered(np.array(own)), 1))
     fit = {
         "the class": type(estimator).__qualname__,
         **{n: _text(n, v) for n, v in parameters.items() if n not in _WITHOUT_EFFECT},
-        "the rows": _hash_of_rows(rows),
-        "the validation rows": _hash_of_rows(held_out),
-        "the model that the fit goes on from": _text("model", fitted),
+        "the rows": of_rows,
+        "the validation rows": of_held_out,
+        "the model that the fit goes on from": of_fitted,
+        "the number of processes": str(ranks.n),
     }
     packages = {"skgp": __version__, "numpy": np.__version__, "torch": str(torch.__version__)}
     fit |= {**packages, "scikit-learn": sklearn.__version__}
@@ -91,7 +101,7 @@ def recording(
     if path.suffix != _OF_ONE_FIT:
         name = hashlib.sha256(json.dumps(fit, sort_keys=True).encode()).hexdigest()[:16]
         path = path / f"{type(estimator).__name__}-{name}{_OF_ONE_FIT}"
-    return Recording(path, checkpoint.every, fit)
+    return Recording(path, checkpoint.every, fit, ranks)
 
 
 def _text(name: str, value: Any) -> str:

@@ -13,9 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import numpy as np
 import torch
 
 from skgp.core.training.progress import Progress
+from skgp.core.training.ranks import ALONE, Ranks
 from skgp.exceptions import CheckpointWarning, InvalidFileError
 
 _HEAD: Final = b"skgp checkpoint 1\n"
@@ -30,14 +32,20 @@ class Recording(Progress):
     of the two is whole whenever the process ends. Reading runs nothing that they hold: torch
     loads tensors and plain values alone.
 
+    Processes that train together have two files each, and write after the same step. The next
+    state takes the other file once all of them have written this one, so they always have one in
+    common. States are numbered by the attempts to write them: numbers that are equal are the same.
+
     Parameters
     ----------
     path : Path
-        Of the files, without the numbers that follow.
+        Of the files, without the ranks and numbers that follow.
     every : float
         Seconds from one writing to the next.
     fit : mapping
-        What the files belong to: text by name.
+        What the files belong to: text by name, the same in all processes.
+    ranks : Ranks, optional
+        The processes.
 
     Raises
     ------
@@ -50,12 +58,16 @@ class Recording(Progress):
         If there are files and none can be read; once, if they cannot be written.
     """
 
-    def __init__(self, path: Path, every: float, fit: Mapping[str, str]) -> None:
-        self._path = path
+    def __init__(
+        self, path: Path, every: float, fit: Mapping[str, str], ranks: Ranks = ALONE
+    ) -> None:
+        self._path = path.with_name(path.name + (f".rank{ranks.number}" if ranks.number else ""))
         self._every = every
         self._fit = dict(fit)
+        self._ranks = ranks
         self._states: dict[str, Callable[[], Any]] = {}
-        self._number, self._saved = self._read()
+        # Of the last attempt to write; which file is whole everywhere.
+        self._number, self._whole, self._saved = self._read()
         self._due = time.monotonic() + every
         self._has_warned = False
         self._is_terminated = False
@@ -82,8 +94,10 @@ class Recording(Progress):
         self._states[phase] = state
 
     def step(self) -> None:
-        if self._is_terminated or time.monotonic() >= self._due:
-            self._write()
+        if not self._ranks.any(self._is_terminated or time.monotonic() >= self._due):
+            return
+        self._write()
+        self._is_terminated = self._ranks.any(self._is_terminated)
         if self._is_terminated:
             self._pass_on()
 
@@ -93,7 +107,7 @@ class Recording(Progress):
             self._states.pop(name, None)
         if self._write():
             with suppress(OSError):
-                self._file(self._number + 1).unlink(missing_ok=True)
+                self._file(1 - self._whole).unlink(missing_ok=True)
 
     # -------------------------------------------------------------- SIGTERM
 
@@ -115,59 +129,76 @@ class Recording(Progress):
 
     # ---------------------------------------------------------------- files
 
-    def _file(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number % 2}")
+    def _file(self, which: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{which}")
 
-    def _read(self) -> tuple[int, dict[str, Any]]:
-        """Number and states of the newer file that can be read."""
-        found, faults = [], []
-        for file in (self._file(0), self._file(1)):
+    def _read(self) -> tuple[int, int, dict[str, Any]]:
+        """The largest number; the newest file that all ranks can read, and its states."""
+        found: dict[int, tuple[int, dict[str, Any]]] = {}
+        faults = []
+        for which in (0, 1):
             try:
-                found.append(_unpacked(file.read_bytes()))
+                content = _unpacked(self._file(which).read_bytes())
+                found[content["number"]] = which, content
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, InvalidFileError) as error:
-                faults.append(f"{file}: {error}")
-        if not found:
-            if faults:
-                warnings.warn(
-                    f"the checkpoint cannot be read ({'; '.join(faults)}): the fit starts anew",
-                    CheckpointWarning,
-                    stacklevel=2,
-                )
-            return 0, {}
-        newer = max(found, key=lambda content: content["number"])
-        differences = list(_differences(newer["fit"], self._fit))
-        if differences:
+                faults.append(f"{self._file(which)}: {error}")
+        self._refuse_others(found[max(found)][1]["fit"] if found else self._fit)
+        numbers = [set(of_rank.tolist()) for of_rank in self._ranks.gathered(np.array([*found]))]
+        everywhere, anywhere = set.intersection(*numbers), set.union(*numbers)
+        if everywhere:
+            which, content = found[max(everywhere)]
+            return max(anywhere), which, content["states"]
+        if faults or anywhere:
+            fault = "; ".join(faults) or "the processes have no state in common"
+            warnings.warn(
+                f"the checkpoint cannot be read ({fault}): the fit starts anew",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        return max(anywhere, default=0), 0, {}
+
+    def _refuse_others(self, fit: Mapping[str, str]) -> None:
+        """Raise in all processes if the files of one belong to another fit."""
+        own = np.array([*_differences(fit, self._fit)], dtype=str)
+        differences = np.unique(np.concatenate(self._ranks.gathered(own)))
+        if differences.size:
             raise ValueError(
                 f"the checkpoint {self._path} belongs to another fit: {'; '.join(differences)}. "
                 f"Set that back, delete the files {self._path}.*, or pass another path"
             )
-        return newer["number"], newer["states"]
 
     def _write(self) -> bool:
-        """Write what all phases give; whether that could be done."""
+        """Write what all phases give; whether that could be done, in all processes."""
         states = {phase: state() for phase, state in self._states.items()}
-        number = self._number + 1
-        content = _packed({"fit": self._fit, "number": number, "states": states})
+        self._number += 1
+        content = _packed({"fit": self._fit, "number": self._number, "states": states})
+        fault = self._put(content, self._file(1 - self._whole))
+        self._due = time.monotonic() + self._every
+        if fault is not None:
+            self._warn(fault)
+        if self._ranks.any(fault is not None):
+            return False
+        self._whole = 1 - self._whole
+        return True
+
+    def _put(self, content: bytes, file: Path) -> OSError | None:
+        """Put a content in the place of a file, in one step; what went wrong."""
         temporary = self._path.with_name(f"{self._path.name}.tmp")
         try:
             temporary.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self._file(number))
+            with temporary.open("wb") as opened:
+                opened.write(content)
+                opened.flush()
+                os.fsync(opened.fileno())
+            temporary.replace(file)
             _sync(temporary.parent)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            self._warn(error)
-            return False
-        finally:
-            self._due = time.monotonic() + self._every
-        self._number = number
-        return True
+            return error
+        return None
 
     def _warn(self, error: OSError) -> None:
         if not self._has_warned:

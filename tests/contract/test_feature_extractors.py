@@ -25,6 +25,13 @@ def normed_network(n_features: int) -> nn.Module:
     return nn.Sequential(nn.Linear(n_features, 6), nn.BatchNorm1d(6), nn.Tanh())
 
 
+class TanhNetwork(nn.Sequential):
+    """A class that makes the same one; it has a length only where it is made."""
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__(nn.Linear(n_features, 6), nn.Tanh(), nn.Linear(6, 2))
+
+
 CLASSES = {"svgp": SVGPRegressor, "ppgpr": PPGPRRegressor, "vfitc": VFITCRegressor}
 EXTRACTORS = {"sizes": [12, 3], "factory": normed_network}
 CASES = [
@@ -99,6 +106,13 @@ def test_several_outputs_with_missing_entries(name: str, data: Data) -> None:
     assert np.isfinite(mean).all()
     assert (std > 0.0).all()
     assert model.lengthscales_.shape == (2, 2)
+
+
+def test_a_class_makes_a_network_as_a_function_does(data: Data) -> None:
+    makers = TanhNetwork, tanh_network
+    models = [SVGPRegressor(feature_extractor=m, random_state=0, **SMALL) for m in makers]
+    of_class, of_function = (predictions(m.fit(data.X, data.y), data.X_new) for m in models)
+    np.testing.assert_array_equal(of_class, of_function)
 
 
 def test_a_search_over_networks(data: Data) -> None:

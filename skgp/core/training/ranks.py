@@ -43,6 +43,10 @@ class Ranks(ABC):
         """Sum of a number of each process."""
         return float(self.total(torch.tensor(value, dtype=torch.float64)))
 
+    def any(self, flag: bool) -> bool:
+        """Whether a flag is set in some process."""
+        return self.sum(float(flag)) > 0.0
+
     def count(self, n_rows: int) -> int:
         """Rows of all processes, from those of this one."""
         return round(self.sum(n_rows))
@@ -81,6 +85,9 @@ class Alone(Ranks):
 
     def sum(self, value: float) -> float:
         return value
+
+    def any(self, flag: bool) -> bool:
+        return flag
 
     def average(self, loss: Tensor, parameters: Sequence[nn.Parameter], n_rows: int) -> Tensor:
         return loss

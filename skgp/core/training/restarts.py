@@ -89,7 +89,7 @@ def _stops(run: Run[ModuleT], on_epoch: Callable[[ModuleT, History], bool]) -> b
     """Whether to stop after an epoch."""
     with run.outcome() as module:
         stops = on_epoch(module, run.history)
-    return run.data.ranks.sum(float(stops)) > 0.0
+    return run.data.ranks.any(stops)
 
 
 def _choose(runs: Sequence[Run[ModuleT]], n_epochs: int) -> Run[ModuleT]:
