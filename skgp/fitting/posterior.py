@@ -133,7 +133,7 @@ class FunctionPosterior:
     def _moments(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance (B, P) at scaled rows (B, D), in the units of the model."""
         predictive = self._predict(rows)
-        weight = predictive.log_weights(self._log_weights).exp()[:, None, None]
+        weight = predictive.log_weights(self._log_weights).softmax(0)[:, None, None]
         mean = (weight * predictive.mean).sum(0)
         spread = (predictive.mean - mean).square()
         return mean, (weight * (predictive.var + spread)).sum(0)
