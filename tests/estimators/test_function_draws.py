@@ -82,9 +82,9 @@ def test_samples_at_sigma_points_are_those_of_a_mixture(table):
         model.model_.nodes.logits.copy_(torch.tensor([0.0, 2.0, 1.0]))
     assert np.ptp(model.predict_dist(X_new).components().mean, axis=1).max() > 2.0
     samples_agree(model, np.concatenate([X_new[:2], X_new[:2] + 0.01]), 20_000)
-    z = model.sample_y(X_new, 2000)
-    first, second = z[:, :1000].mean(1), z[:, 1000:].mean(1)
-    assert (np.abs(first - second) < 5.0 * z.std(1) * np.sqrt(2 / 1000)).all()
+    halves = model.sample_y(X_new, 20_000).reshape(4, 2, -1)
+    first, second = halves.mean(-1).T
+    assert (np.abs(first - second) < 5.0 * halves.std(axis=(1, 2)) * np.sqrt(2 / 10_000)).all()
 
 
 def test_draws_of_a_chain(table):
