@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.nodes.sigma_points import Quadrature
 from skgp.fitting.functions import FunctionDraws
-from skgp.fitting.posterior import FunctionPosterior
 from skgp.fitting.model import Model
+from skgp.fitting.posterior import FunctionPosterior
 from skgp.fitting.table import Array
 
 

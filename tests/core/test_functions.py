@@ -144,7 +144,9 @@ def test_without_targets_the_covariance_is_that_of_the_prior(rng: np.random.Gene
     )
     nothing = ObservedRows(normal(rng, 6, 2), normal(rng, 1, 6), torch.zeros(6).double())
     gp.condition(nothing, torch.tensor([0.1]).double())
-    np.testing.assert_allclose(to_array(gp.covariance(x[None], gp.factors()))[0, 0], prior, rtol=1e-12)
+    np.testing.assert_allclose(
+        to_array(gp.covariance(x[None], gp.factors()))[0, 0], prior, rtol=1e-12
+    )
     assert_moments(draws_of(gp, x)[:, 0], np.zeros(4), prior)
 
 

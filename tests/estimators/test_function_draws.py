@@ -6,8 +6,8 @@ import torch
 from gpytorch.kernels import RQKernel
 
 from skgp import DGPRegressor, DSPPRegressor, ExactGPRegressor, SVGPRegressor
-from skgp.estimators.baselines import SGHMCDGPRegressor
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
+from skgp.estimators.baselines import SGHMCDGPRegressor
 from skgp.fitting import draws, functions
 
 DEEP = {"width": 2, "n_inducing": 10, "max_iter": 15, "early_stopping": False, "random_state": 0}

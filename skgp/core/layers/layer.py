@@ -117,7 +117,7 @@ class Layer(nn.Module, ABC):
 
     @abstractmethod
     def unit_covariance(self, x: Tensor, factors: Any) -> Tensor:
-        """Posterior covariances (W, G, N, N) of f within groups x (G, N, D), in units of variance."""
+        """Posterior covariances (W, G, N, N) within groups x (G, N, D), in units of variance."""
 
     @abstractmethod
     def unit_update(
