@@ -15,7 +15,7 @@ from torch import Tensor
 __all__ = ["EstimatorModel"]
 
 
-class EstimatorModel(Model):  # type: ignore[misc]
+class EstimatorModel(Model):
     """A fitted regressor as a model of BoTorch.
 
     Acquisition functions maximise: fit the estimator on -y to look for a minimum. Inputs and
@@ -45,7 +45,7 @@ class EstimatorModel(Model):  # type: ignore[misc]
     def __init__(self, estimator: Any, *, n_samples: int = 128, random_state: Any = 0) -> None:
         super().__init__()
         self._of_rows = estimator.posterior()
-        self._functions = None
+        self._functions: Any = None
         if not self._of_rows.is_normal:
             self._functions = estimator.sample_functions(n_samples, random_state)
         self._noise = torch.from_numpy(np.atleast_1d(estimator.noise_variance_))
