@@ -45,6 +45,7 @@ templates_path = ["_templates"]
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # the docstrings state the types
+autodoc_mock_imports = ["botorch"]  # for skgp.botorch
 numpydoc_show_class_members = False  # the template of the class pages lists them
 
 myst_heading_anchors = 3

@@ -29,6 +29,7 @@ from skgp.estimators import (
 from skgp.files import load, save
 from skgp.fitting.checkpoint import Checkpoint
 from skgp.fitting.functions import FunctionDraws
+from skgp.fitting.posterior import FunctionPosterior
 
 __all__ = [
     "Checkpoint",
@@ -39,6 +40,7 @@ __all__ = [
     "ExactGPRegressor",
     "FITCRegressor",
     "FunctionDraws",
+    "FunctionPosterior",
     "GPRNRegressor",
     "IWDGPRegressor",
     "MOGPEmbedding",

@@ -24,7 +24,7 @@ LEVELS = (
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),
-    ("skgp.fitting.model", "skgp.fitting.rows"),
+    ("skgp.fitting.model", "skgp.fitting.rows", "skgp.fitting.units"),
     (
         "skgp.fitting.checkpoint",
         "skgp.fitting.functions",
@@ -34,8 +34,13 @@ LEVELS = (
         "skgp.fitting.recipe",
         "skgp.fitting.stream",
     ),
-    ("skgp.fitting.diagnosis", "skgp.fitting.fit"),
-    ("skgp.fitting.cross_validation",),
+    (
+        "skgp.fitting.diagnosis",
+        "skgp.fitting.draws",
+        "skgp.fitting.fit",
+        "skgp.fitting.posterior",
+    ),
+    ("skgp.fitting.cross_validation", "skgp.recipes.warping"),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",
@@ -70,6 +75,7 @@ SIDE = {
     "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
     "skgp.streams": ("skgp.compose", "skgp.core.maps"),
     "skgp.ray": (),
+    "skgp.botorch": (),
     "skgp.plotting": ("skgp.exceptions", "skgp.distributions", "skgp.compose", "skgp.scoring"),
 }
 # `__init__` files that collect names: they import from their own package, and nothing imports them.
@@ -81,7 +87,8 @@ PUBLIC_FAMILIES = ("skgp.estimators.baselines",)
 
 # package: the only modules that may import it
 OWNERS = {
-    "gpytorch": ("skgp.core.kernels", "skgp.files._reading", "skgp.files._trusted"),
+    "botorch": ("skgp.botorch",),
+    "gpytorch": ("skgp.botorch", "skgp.core.kernels", "skgp.files._reading", "skgp.files._trusted"),
     "pyarrow": ("skgp.streams._source",),
     "safetensors": ("skgp.files._container",),
     "linear_operator": ("skgp.core.numerics.conjugate_gradients",),

@@ -13,6 +13,7 @@ from skgp.core.networks.warping import InputWarp
 from skgp.core.nodes.sigma_points import Quadrature
 from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.model import Model
+from skgp.fitting.posterior import FunctionPosterior
 from skgp.fitting.table import Array
 
 
@@ -136,11 +137,24 @@ def _squeezed(estimator: Any, values: Array) -> Array:
     return values[0] if alone or shared else values
 
 
+def posterior(self: Any) -> FunctionPosterior:
+    """Moments of the noiseless function f at torch tensors of rows, with gradients in them.
+
+    Returns
+    -------
+    FunctionPosterior
+        Its `mean_and_std` and `mean_and_cov` take rows in the units of X, in batches of any shape,
+        and return tensors in the units of y.
+    """
+    fitted = self._snapshot()
+    return FunctionPosterior(fitted.model_, fitted._output_shape)
+
+
 def sample_functions(self: Any, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
     """Draws of the noiseless function f from its posterior, each one a function of x.
 
     A draw gives the same values in every call, and its values at two rows are as alike as f is
-    there. `sample_y` draws each row for itself, noise included.
+    there. `sample_y` draws values at given rows, noise included.
 
     Parameters
     ----------
@@ -192,7 +206,7 @@ def _draw_functions(self: Any, n_samples: int, random_state: Any, *, prior: bool
     if not fitted.model_.has_gp_outputs:
         raise NotImplementedError(
             f"{type(self).__name__} cannot be drawn as a function of x: a readout or latent "
-            "covariates stand between its GPs and y; sample_y(X) draws rows"
+            "covariates stand between its GPs and y; predict_dist(X).rvs() draws rows"
         )
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     shape = fitted._output_shape

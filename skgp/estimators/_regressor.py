@@ -1,14 +1,16 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
+from numbers import Integral
 from typing import Any, Literal, Self, overload
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.metaestimators import available_if
 
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
+from skgp.fitting.draws import joint_draws
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.joint import joint_covariance
 from skgp.fitting.predict import Chunks, normal_mixtures
@@ -263,7 +265,12 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         return lower, upper
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of y: joint over the outputs of a row, independent between rows.
+        """Draws of y, noise included: joint over rows and outputs, as in scikit-learn.
+
+        A draw is one function at all rows, plus noise of each row. Up to 1,000 rows it comes from
+        the joint distribution over them, beyond and where hidden functions are sampled from
+        draws of functions. `predict_dist(X).rvs(n_samples)` draws each row for itself, which is
+        faster.
 
         Parameters
         ----------
@@ -274,8 +281,23 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         Returns
         -------
         array of shape (n, n_samples) or (n, P, n_samples)
+
+        Raises
+        ------
+        NotImplementedError
+            If the model is not one of GP layers alone: if it has a readout, latent covariates or no
+            GPs; or if functions are to be drawn of a kernel without a known spectral density.
         """
-        return self.predict_dist(X).rvs(n_samples, random_state=random_state)
+        fitted = self._snapshot()
+        X = fitted._inputs(X)
+        check_scalar(n_samples, "n_samples", Integral, min_val=0)
+        if not fitted.model_.has_gp_latents:
+            raise NotImplementedError(
+                f"sample_y asks for the joint distribution over rows, which {type(self).__name__} "
+                "does not have; predict_dist(X).rvs(n_samples) draws each row for itself"
+            )
+        rng, shape = check_random_state(random_state), fitted._output_shape
+        return joint_draws(fitted.model_, X, int(n_samples), rng, shape, fitted._observed)
 
     # --------------------------------------------------- fitted attributes
 
@@ -355,6 +377,7 @@ class GPRegressor(Regressor):
         chunks = normal_mixtures(model, fitted._inputs(X), model.noiseless_predictor(), shape)
         return NormalMixture.gather(chunks.parts, chunks.n_rows)
 
+    posterior = _attributes.posterior
     sample_functions = _attributes.sample_functions
     sample_prior_functions = _attributes.sample_prior_functions
     lengthscales_ = property(_attributes.lengthscales)

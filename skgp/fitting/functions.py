@@ -11,7 +11,8 @@ from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.table import FAR, Array, Scale
+from skgp.fitting.table import Array
+from skgp.fitting.units import Units
 
 _CHUNK_CELLS = 2**14  # rows times draws of a step
 
@@ -73,26 +74,13 @@ class FunctionDraws:
         *,
         prior: bool = False,
     ) -> None:
-        source, rule = model.source, model.nodes
-        assert isinstance(source, Layers)
-        stack = cast(GPStack, source.stack)
-        generator = make_generator(seed, "functions")
-        like = model.log_weights.detach()
-        with torch.no_grad():
-            posteriors = [None] if prior else source.posteriors()
-            if len(posteriors) == 1:
-                sizes = [(posteriors[0], n_samples)]
-            else:  # each draw is one of a posterior drawn at random
-                drawn = torch.randint(len(posteriors), (n_samples,), generator=generator)
-                sizes = [(posteriors[i], 1) for i in drawn]
-            self._parts = [StackFunctions(stack, f, rule, n, generator) for f, n in sizes]
+        self._parts = drawn_functions(model, n_samples, seed, prior=prior)
         mixing = model.likelihood.mixing
         self._mixing = None if mixing is None else mixing.detach().clone()
-        self._x_scale = _tensors(model.x_scale, like)
-        self._y_scale = _tensors(model.y_scale, like)
+        self._units = Units(model.x_scale, model.y_scale, model.log_weights.detach())
         self._is_flat = not output_shape
         self.n_samples = n_samples
-        self.n_features_in_ = len(model.x_scale.unit)
+        self.n_features_in_ = self._units.n_inputs
 
     def __call__(self, X: Any) -> Array:
         """Values of all draws.
@@ -124,12 +112,12 @@ class FunctionDraws:
 
         Parameters
         ----------
-        x : Tensor of shape (n, D)
+        x : Tensor of shape (..., n, D)
             In the units of X.
 
         Returns
         -------
-        Tensor of shape (n, S) or (n, P, S)
+        Tensor of shape (..., n, S) or (..., n, P, S)
             In the units of y, float64.
 
         Raises
@@ -137,23 +125,39 @@ class FunctionDraws:
         ValueError
             If x has another number of columns than the rows of the fit.
         """
-        if x.dim() != 2 or x.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"x has the shape {tuple(x.shape)}, and the functions take rows of "
-                f"{self.n_features_in_} columns"
-            )
-        offset, unit = self._x_scale
-        scaled = ((x.to(unit) - offset) / unit).clamp(-FAR, FAR)
+        scaled = self._units.scaled(x).flatten(0, -2)
         f = torch.cat([part(scaled) for part in self._parts])
-        offset, unit = self._y_scale
-        y = (f if self._mixing is None else f @ self._mixing.mT) * unit + offset
-        return y[..., 0].mT if self._is_flat else y.permute(1, 2, 0)
+        y = self._units.outputs(f if self._mixing is None else f @ self._mixing.mT)
+        values = y[..., 0].mT if self._is_flat else y.permute(1, 2, 0)
+        return values.unflatten(0, x.shape[:-1])
 
     def __repr__(self) -> str:
         return f"FunctionDraws(n_samples={self.n_samples}, n_features_in_={self.n_features_in_})"
 
 
-def _tensors(scale: Scale, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Offset and unit of a scale."""
-    offset, unit = (torch.from_numpy(values).to(like) for values in (scale.offset, scale.unit))
-    return offset, unit
+@torch.no_grad()
+def drawn_functions(
+    model: Model, n_samples: int, seed: int, *, prior: bool = False
+) -> list[StackFunctions]:
+    """Draws of the latent functions, of scaled inputs: together so many.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted, of GP layers.
+    n_samples : int
+    seed : int
+    prior : bool
+        Whether the layers are drawn from their priors.
+    """
+    source = model.source
+    assert isinstance(source, Layers)
+    stack = cast(GPStack, source.stack)
+    generator = make_generator(seed, "functions")
+    posteriors = [None] if prior else source.posteriors()
+    if len(posteriors) == 1:
+        sizes = [(posteriors[0], n_samples)]
+    else:  # each draw is one of a posterior drawn at random
+        drawn = torch.randint(len(posteriors), (n_samples,), generator=generator)
+        sizes = [(posteriors[i], 1) for i in drawn]
+    return [StackFunctions(stack, f, model.nodes, n, generator) for f, n in sizes]

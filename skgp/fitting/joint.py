@@ -1,6 +1,7 @@
-"""The covariance of predictions over rows."""
+"""The joint law of f over rows, and the covariance of predictions over rows."""
 
-from typing import cast
+from collections.abc import Iterator
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -10,6 +11,59 @@ from skgp.core.stacks.functions import HiddenFunctions, hidden_mixture
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Layers, Model, rows_per_chunk
 from skgp.fitting.table import Array, scale_inputs
+
+
+class JointLaw(NamedTuple):
+    """Given each of Q hidden functions, the latent functions f are normal over any rows.
+
+    Attributes
+    ----------
+    hidden : HiddenFunctions
+    weights : Tensor of shape (Q,)
+        Of the hidden functions.
+    stack : GPStack
+    factors
+        Of its top layer.
+    """
+
+    hidden: HiddenFunctions
+    weights: Tensor
+    stack: GPStack
+    factors: object
+
+    def components(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Weight, mean (G, N, W) and covariance (W, G, N, N) of f at scaled inputs x (G, N, D)."""
+        top, rows = self.stack.top, x.flatten(0, 1)
+        parts = [self.hidden(part) for part in rows.split(rows_per_chunk(self.weights))]
+        of_kernel, of_mean = (
+            torch.cat(chunks, 1).expand(len(self.weights), -1, -1)
+            for chunks in zip(*parts, strict=True)
+        )
+        for weight, *at_node in zip(self.weights, of_kernel, of_mean, strict=True):
+            h, h_mean = (part.unflatten(0, x.shape[:2]) for part in at_node)
+            moments = top.moments(h, self.factors, h_mean)
+            cov = top.covariance(h, self.factors)
+            cov.diagonal(dim1=-2, dim2=-1).copy_(moments.f_var.movedim(-1, 0))  # never negative
+            yield weight, moments.f_mean, cov
+
+
+@torch.no_grad()
+def joint_laws(model: Model) -> Iterator[JointLaw]:
+    """The law of f over rows: of each of its posteriors, whose weights sum to one together.
+
+    Parameters
+    ----------
+    model : Model
+        Fitted, of GP layers.
+    """
+    source = model.source
+    assert isinstance(source, Layers)
+    stack = cast(GPStack, source.stack)
+    generator = make_generator(0, "joint covariance")
+    posteriors = source.posteriors()
+    for factors in posteriors:
+        hidden, weights = hidden_mixture(stack, factors, model.nodes, generator)
+        yield JointLaw(hidden, weights / len(posteriors), stack, factors[-1])
 
 
 @torch.no_grad()
@@ -33,37 +87,18 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
     -------
     array of shape (n, n) or (n, n, P)
     """
-    source, likelihood = model.source, model.likelihood
-    assert isinstance(source, Layers)
-    stack = cast(GPStack, source.stack)
-    like = model.log_weights
-    x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(like)
-    generator = make_generator(0, "joint covariance")
-    top = stack.top
-    posteriors = source.posteriors()
+    likelihood = model.likelihood
+    x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(model.log_weights)
     total = x.new_zeros(len(likelihood.noise_var), len(x), len(x))
     means, shares = [], []
-    for factors in posteriors:
-        hidden, weights = hidden_mixture(stack, factors, model.nodes, generator)
-        share = weights / len(posteriors)
-        for weight, of_kernel, of_mean in zip(share, *_carried(hidden, x, like), strict=True):
-            moments = top.moments(of_kernel[None], factors[-1], of_mean[None])
-            cov = top.covariance(of_kernel, factors[-1])
-            cov.diagonal(dim1=-2, dim2=-1).copy_(moments.f_var[0].mT)  # never negative
-            total += weight * likelihood.joint_covariance(cov)
-            means.append(likelihood.outputs(moments.f_mean[0]))
-        shares.append(share)
+    for law in joint_laws(model):
+        for weight, f_mean, cov in law.components(x[None]):
+            total += weight * likelihood.joint_covariance(cov.squeeze(1))
+            means.append(likelihood.outputs(f_mean[0]))
+        shares.append(law.weights)
     weights, mean = torch.cat(shares)[:, None, None], torch.stack(means)  # (Q, 1, 1), (Q, n, P)
     spread = (weights.sqrt() * (mean - (weights * mean).sum(0))).permute(2, 1, 0)
     total += spread @ spread.mT
     total.diagonal(dim1=-2, dim2=-1).add_(likelihood.noise_var[:, None])
     of_outputs: Array = total.movedim(0, -1).cpu().numpy() * model.y_scale.unit**2
     return of_outputs if output_shape else of_outputs[..., 0]
-
-
-def _carried(hidden: HiddenFunctions, x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """What kernel and mean of the top layer see at each node, chunk by chunk of rows."""
-    parts = [hidden(part) for part in x.split(rows_per_chunk(like))]
-    of_kernel, of_mean = (torch.cat(chunks, 1) for chunks in zip(*parts, strict=True))
-    n_nodes = max(len(of_kernel), len(of_mean))
-    return of_kernel.expand(n_nodes, -1, -1), of_mean.expand(n_nodes, -1, -1)

@@ -112,11 +112,14 @@ class Model(nn.Module):
         return self.source.log_weights(self.nodes)
 
     @property
+    def has_gp_latents(self) -> bool:
+        """Whether the likelihood sees functions of GP layers, which see x alone."""
+        return isinstance(self.source, Layers) and isinstance(self.source.stack, GPStack)
+
+    @property
     def has_gp_outputs(self) -> bool:
         """Whether the outputs are mixed functions of GP layers, which see x alone, plus noise."""
-        source, likelihood = self.source, self.likelihood
-        stacked = isinstance(source, Layers) and isinstance(source.stack, GPStack)
-        return stacked and isinstance(likelihood, Gaussian)
+        return self.has_gp_latents and isinstance(self.likelihood, Gaussian)
 
     # ---------------------------------------------------------- regression
 

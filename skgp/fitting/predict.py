@@ -12,7 +12,7 @@ from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.numerics.linalg import covariance_factor
 from skgp.distributions import NormalMixture
 from skgp.fitting.model import Model, Predictor, rows_per_chunk
-from skgp.fitting.table import scale_inputs
+from skgp.fitting.table import Scale, scale_inputs
 
 Array = npt.NDArray[Any]
 Part = TypeVar("Part")
@@ -94,18 +94,36 @@ def normal_mixtures(
     output_shape : tuple
         (P,), or () for a one-dimensional y, which has no axis of outputs.
     """
-    y_scale = model.y_scale
-    select = ... if output_shape else (..., 0)
     log_weights = model.log_weights.detach()
 
     def of_chunk(x: torch.Tensor) -> NormalMixture:
-        predictive = predictor(x)
-        mean, std, scale_tril = _to_arrays(predictive)
-        weights = predictive.log_weights(log_weights).cpu().numpy()
-        dist = NormalMixture(weights, mean[select], std[select], scale_tril)
-        return dist.affine(y_scale.offset[select], y_scale.unit[select])
+        return mixture(predictor(x), log_weights, model.y_scale, output_shape)
 
     return in_chunks(model, X, of_chunk)
+
+
+def mixture(
+    predictive: Predictive,
+    log_omega: torch.Tensor,
+    y_scale: Scale,
+    output_shape: tuple[int, ...],
+) -> NormalMixture:
+    """Distributions of B rows in the units of y, of those in the units of the model.
+
+    Parameters
+    ----------
+    predictive : Predictive
+    log_omega : Tensor of shape (Q,)
+        Log-weights of the nodes.
+    y_scale : Scale
+    output_shape : tuple
+        (P,), or () for a one-dimensional y.
+    """
+    select = ... if output_shape else (..., 0)
+    mean, std, scale_tril = _to_arrays(predictive)
+    weights = predictive.log_weights(log_omega).cpu().numpy()
+    dist = NormalMixture(weights, mean[select], std[select], scale_tril)
+    return dist.affine(y_scale.offset[select], y_scale.unit[select])
 
 
 def arrays(

@@ -11,6 +11,7 @@ from skgp.plotting._noise_fraction import NoiseFractionDisplay
 from skgp.plotting._pit import PITDisplay
 from skgp.plotting._predictive_band import PredictiveBandDisplay
 from skgp.plotting._reliability import ReliabilityDisplay
+from skgp.plotting._row_density import RowDensityDisplay
 from skgp.plotting._training_curve import TrainingCurveDisplay
 from skgp.plotting._zscore import ZScoreDisplay
 
@@ -22,6 +23,7 @@ __all__ = [
     "PITDisplay",
     "PredictiveBandDisplay",
     "ReliabilityDisplay",
+    "RowDensityDisplay",
     "TrainingCurveDisplay",
     "ZScoreDisplay",
 ]

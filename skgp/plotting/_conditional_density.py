@@ -240,11 +240,8 @@ class ConditionalDensityDisplay(Display):
         if values.shape != dist.shape[:1]:
             raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
         chosen = check_output(output, dist)
-        y = _outcome_grid(y_grid, dist, chosen, None if data is None else data[1])
-        # The mean of p(y | x) over a cell is (F(upper end) - F(lower end)) / height.
-        ends = _cell_ends(y)
-        below = np.array([select_output(dist.cdf(end), chosen) for end in ends])
-        density = np.diff(below, axis=0) / np.diff(ends)[:, np.newaxis]
+        y = outcome_grid(y_grid, dist, chosen, None if data is None else data[1])
+        density = cell_densities(y, dist, chosen)
         mean = select_output(dist.mean(), chosen)
         display = cls(values, y, density, mean, data=data, x_name=x_name, name=name)
         return display.plot(ax, **kwargs)
@@ -318,12 +315,13 @@ class ConditionalDensityDisplay(Display):
         return self
 
 
-def _outcome_grid(
+def outcome_grid(
     grid: int | ArrayLike,
     dist: ContinuousDistribution,
     output: int,
     observed: FloatArray | None,
 ) -> FloatArray:
+    """Outcomes (k,), increasing: as given, or so many over all observed and predicted ones."""
     values = np.asarray(grid, dtype=np.float64)
     if values.ndim == 0 and values >= 2:
         tails = dist.ppf([_TAIL, 1.0 - _TAIL]).reshape(len(dist), -1, 2)[:, output]
@@ -335,6 +333,15 @@ def _outcome_grid(
             f"got {grid!r}."
         )
     return np.unique(values)
+
+
+def cell_densities(y: FloatArray, dist: ContinuousDistribution, output: int) -> FloatArray:
+    """Densities (k, n) of n rows, averaged over cells about the outcomes y (k,)."""
+    # The mean of p(y | x) over a cell is (F(upper end) - F(lower end)) / height.
+    ends = _cell_ends(y)
+    below = np.array([select_output(dist.cdf(end), output) for end in ends])
+    density: FloatArray = np.diff(below, axis=0) / np.diff(ends)[:, np.newaxis]
+    return density
 
 
 def _cell_ends(centres: FloatArray) -> FloatArray:

@@ -69,6 +69,8 @@ def test_covariance_over_rows(case: Case, model: Any, data: Data) -> None:
 def test_no_covariance_over_rows(model: Any, data: Data) -> None:
     with pytest.raises(NotImplementedError, match=r"predict_dist\(X\).cov\(\) is the covariance"):
         model.predict(data.X_new, return_cov=True)
+    with pytest.raises(NotImplementedError, match=r"predict_dist\(X\).rvs\(n_samples\) draws"):
+        model.sample_y(data.X_new)
     for method in ("sample_functions", "sample_prior_functions"):
         if hasattr(model, method):
             with pytest.raises(NotImplementedError, match="cannot be drawn as a function of x"):
@@ -104,6 +106,44 @@ def test_draws_have_slopes(model: Any, data: Data) -> None:
         slope = (f(data.X_new[:2] + step) - f(data.X_new[:2] - step))[:, 1] / 2e-5
         np.testing.assert_allclose(x.grad[:, column].numpy(), slope, rtol=1e-4, atol=1e-6)
     assert all(p.grad is None for p in model.model_.parameters())
+
+
+@for_gps
+def test_posterior_at_tensors(model: Any, data: Data) -> None:
+    """Moments of `predict_latent` in batches of rows, and their slopes."""
+    posterior, latent = model.posterior(), model.predict_latent(data.X_new)
+    x = torch.tensor(data.X_new.reshape(5, 5, 3), requires_grad=True)
+    moments = posterior.mean_and_std(x)
+    for actual, expected in zip(moments, (latent.mean(), latent.std()), strict=True):
+        assert actual.shape == (5, 5)
+        np.testing.assert_allclose(actual.detach().numpy().ravel(), expected, rtol=1e-10)
+    few = torch.tensor(data.X_new[None, :2], requires_grad=True)
+    assert torch.autograd.gradcheck(posterior.mean_and_std, few, eps=1e-5, rtol=1e-4)
+    assert all(p.grad is None for p in model.model_.parameters())
+    with pytest.raises(ValueError, match=r"x has the shape \(25, 2\)"):
+        posterior.mean_and_std(torch.tensor(data.X_new[:, :2]))
+
+
+@for_functions
+def test_covariance_of_the_posterior(model: Any, data: Data) -> None:
+    """That of `return_cov`, without the noise, and its slopes."""
+    posterior = model.posterior()
+    x = torch.tensor(data.X_new.reshape(5, 5, 3))
+    mean, cov = posterior.mean_and_cov(x)
+    assert mean.shape == (5, 5)
+    for rows, actual in zip(x.numpy(), cov.numpy(), strict=True):
+        _, expected = model.predict(rows, return_cov=True)
+        noise = model.noise_variance_ * np.eye(5)
+        np.testing.assert_allclose(actual + noise, expected, rtol=1e-7, atol=1e-9)
+    few = x[:1, :2].clone().requires_grad_()
+    assert torch.autograd.gradcheck(posterior.mean_and_cov, few, eps=1e-5, rtol=1e-4)
+
+
+@for_no_functions
+def test_posterior_without_a_covariance(model: Any, data: Data) -> None:
+    if hasattr(model, "posterior"):
+        with pytest.raises(NotImplementedError, match="no covariance over rows"):
+            model.posterior().mean_and_cov(torch.tensor(data.X_new))
 
 
 def test_predict_proba_is_predict_dist(model: Any, data: Data) -> None:
@@ -146,21 +186,25 @@ def test_predictions_are_calibrated_on_new_rows(make: Any, data: Data) -> None:
     assert abs(covered - 0.8) < 4.0 * np.sqrt(0.8 * 0.2 / 25)
 
 
-def test_samples_have_the_moments_of_the_distribution(model: Any, data: Data) -> None:
-    size = 4000
-    draws = model.sample_y(data.X_new, size, random_state=3)
-    mean, std = model.predict(data.X_new, return_std=True)
-    assert draws.shape == (25, size)
-    # 25 rows at four and a half standard errors each
+@for_functions
+def test_samples_are_joint_over_rows(case: Case, model: Any, data: Data) -> None:
+    """At two rows that are nearly one only the noise differs."""
+    has_draws = rows_have_draws(case.make())
+    size = 300 if has_draws else 4000
+    X = np.concatenate([data.X_new[:5], data.X_new[:5] + 1e-6])
+    draws = model.sample_y(X, size, random_state=3)
+    assert draws.shape == (10, size)
+    difference = (draws[:5] - draws[5:]).var(axis=1)
+    ratio = difference / (2.0 * model.noise_variance_)
+    assert (np.abs(ratio - 1.0) < 4.5 * np.sqrt(2.0 / size)).all()
+    if has_draws:  # the few nodes of a prediction here are no measure
+        return
+    mean, std = model.predict(X, return_std=True)
     assert (np.abs(draws.mean(axis=1) - mean) < 4.5 * std / np.sqrt(size)).all()
-    ratio = draws.std(axis=1) / std
-    assert (np.abs(ratio - 1.0) < 4.5 / np.sqrt(2 * size)).all()
-    # independent between rows
-    z = (draws - mean[:, None]) / std[:, None]
-    correlation = np.corrcoef(z)[np.triu_indices(25, 1)]
-    assert np.abs(correlation).max() < 5.0 / np.sqrt(size)
+    assert (np.abs(draws.std(axis=1) / std - 1.0) < 4.5 / np.sqrt(2 * size)).all()
 
 
+@for_functions
 def test_samples_follow_their_random_state(model: Any, data: Data) -> None:
     draws = model.sample_y(data.X_new, 2)
     assert model.sample_y(data.X_new).shape == (25, 1)
@@ -378,8 +422,10 @@ def test_prediction_changes_nothing(model: Any, data: Data) -> None:
     names = set(vars(model))
     state = {name: value.clone() for name, value in model.model_.state_dict().items()}
     first = model.predict_dist(data.X_new)
-    for method in ("predict", "sample_y", "predict_interval"):
+    for method in ("predict", "predict_interval"):
         getattr(model, method)(data.X_new)
+    if model.model_.has_gp_latents:
+        model.sample_y(data.X_new)
     if hasattr(model, "predict_latent"):
         model.predict_latent(data.X_new)
     again = model.predict_dist(data.X_new)

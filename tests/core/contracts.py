@@ -86,8 +86,8 @@ CONTRACTS: Contracts = {
     Posterior: {"start": {"information": real("W M"), "precision": real("W M M")}},
     Kernel: {"draw_frequencies": {"return": real("S W F D")}},
     Layer: {
-        "unit_covariance": {"x": real("N D"), "return": real("W N N")},
-        "covariance": {"x": real("N D"), "return": real("W N N")},
+        "unit_covariance": {"x": real("G N D"), "return": real("W G N N")},
+        "covariance": {"x": real("G N D"), "return": real("W G N N")},
         "unit_moments": {"x": real("N D"), "return": UNIT_MOMENTS},
         "kl": {"return": SCALAR},
         "moments": {"x": real("Q B D"), "x_mean": real("#Q B _") | None, "return": LATENT},

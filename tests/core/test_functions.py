@@ -106,7 +106,7 @@ def draws_of(layer: Layer, x: Tensor, n_features: int = N_FEATURES) -> Array:
 def test_covariance_of_a_sparse_layer(rng: np.random.Generator, covariance: Covariance) -> None:
     layer, x = random_layer(rng, covariance, jitter=JITTER), normal(rng, 6, 3)
     expected = [posterior_covariance(gp, to_array(x)) for gp in dense_gps(layer)]
-    actual = to_array(layer.covariance(x, layer.factors()))
+    actual = to_array(layer.covariance(x[None], layer.factors()))[:, 0]
     np.testing.assert_allclose(actual, expected, atol=1e-11)
 
 
@@ -119,7 +119,7 @@ def test_covariance_of_two_bases_is_that_of_the_variance(rng: np.random.Generato
     ]
     for layer, gps in [(decoupled, dense_bases(decoupled)[1]), (orthogonal, bases)]:
         expected = [posterior_covariance(gp, to_array(x)) for gp in gps]
-        actual = to_array(layer.covariance(x, layer.factors()))
+        actual = to_array(layer.covariance(x[None], layer.factors()))[:, 0]
         np.testing.assert_allclose(actual, expected, atol=1e-11)
 
 
@@ -127,7 +127,7 @@ def test_covariance_of_two_bases_is_that_of_the_variance(rng: np.random.Generato
 def test_diagonal_of_the_covariance_is_the_variance(rng: np.random.Generator, name: str) -> None:
     layer, x = LAYERS[name](rng), normal(rng, 6, 3)
     factors = layer.factors()
-    diagonal = layer.covariance(x, factors).diagonal(dim1=-2, dim2=-1)
+    diagonal = layer.covariance(x[None], factors)[:, 0].diagonal(dim1=-2, dim2=-1)
     expected = layer.moments(x[None], factors).f_var[0].mT
     tol = 1e-4 if name == "iterative" else 1e-11
     np.testing.assert_allclose(to_array(diagonal), to_array(expected), atol=tol)
@@ -144,7 +144,9 @@ def test_without_targets_the_covariance_is_that_of_the_prior(rng: np.random.Gene
     )
     nothing = ObservedRows(normal(rng, 6, 2), normal(rng, 1, 6), torch.zeros(6).double())
     gp.condition(nothing, torch.tensor([0.1]).double())
-    np.testing.assert_allclose(to_array(gp.covariance(x, gp.factors()))[0], prior, rtol=1e-12)
+    np.testing.assert_allclose(
+        to_array(gp.covariance(x[None], gp.factors()))[0, 0], prior, rtol=1e-12
+    )
     assert_moments(draws_of(gp, x)[:, 0], np.zeros(4), prior)
 
 
@@ -171,7 +173,7 @@ def test_draws_have_the_moments_of_the_layer(rng: np.random.Generator, name: str
     factors = layer.factors()
     with torch.no_grad():
         mean = layer.moments(x[None], factors).f_mean[0].mT
-        cov = layer.covariance(x, factors)
+        cov = layer.covariance(x[None], factors)[:, 0]
     assert_moments(draws_of(layer, x), to_array(mean), to_array(cov))
 
 
@@ -228,7 +230,7 @@ def joint_draw(layer: Layer, x: Tensor, x_mean: Tensor, n: int, rng: np.random.G
     factors = layer.factors()
     mean = layer.moments(x[None], factors, x_mean[None]).f_mean
     z = normal(rng, len(layer.mean), len(x), n)
-    return mean + correlated(layer.covariance(x, factors), z).permute(2, 1, 0)
+    return mean + correlated(layer.covariance(x[None], factors)[:, 0], z).permute(2, 1, 0)
 
 
 @torch.no_grad()
@@ -269,7 +271,7 @@ def test_draws_at_sigma_points(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(to_array(h[q, :, :2]), to_array(at_node[0]), rtol=1e-10)
     w = to_array(weights)
     means = to_array(stack(x, rule(1), factors).f_mean)[..., 0]
-    covs = np.stack([to_array(stack.top.covariance(at, factors[1]))[0] for at in h])
+    covs = np.stack([to_array(stack.top.covariance(at[None], factors[1]))[0, 0] for at in h])
     mean = w @ means
     spread = np.einsum("q,qi,qj->ij", w, means - mean, means - mean)
     draws = StackFunctions(stack, factors, rule, N_DRAWS, make_generator(0, "test"), N_FEATURES)(x)

@@ -62,6 +62,23 @@ def test_covariance_over_rows_is_that_of_scikit_learn(table, name):
     np.testing.assert_allclose(actual, cov, rtol=0, atol=1e-6)
 
 
+def test_samples_have_the_covariance_of_scikit_learn(table):
+    """Over 100,000 draws, as its own: in standard errors of a sample covariance."""
+    X, y, X_new = table
+    model = ExactGPRegressor(max_iter=10, random_state=0).fit(X, y)
+    rows, n = np.concatenate([X_new[:5], X_new[:2] + 0.02]), 100_000
+    twin, offset = sklearn_twin(model, "matern52")
+    twin.set_params(kernel=twin.kernel + WhiteKernel(model.noise_variance_), alpha=1e-10)
+    mean, cov = twin.fit(X, y - offset).predict(rows, return_cov=True)
+    f_cov = cov - model.noise_variance_ * np.eye(7)
+    assert f_cov[0, 5] > 0.99 * f_cov[0, 0]
+    of_scikit_learn = twin.sample_y(rows, n, random_state=0) + offset
+    error = np.sqrt((np.outer(np.diagonal(cov), np.diagonal(cov)) + cov**2) / n)
+    for draws in (model.sample_y(rows, n), of_scikit_learn):
+        assert (np.abs(np.cov(draws) - cov) < 5.0 * error).all()
+        assert (np.abs(draws.mean(1) - mean - offset) < 5.0 * np.sqrt(np.diagonal(cov) / n)).all()
+
+
 def test_covariances_of_several_outputs_stand_beside_each_other(table):
     X, y, X_new = table
     Y = np.column_stack([y, X[:, 0] + 0.1 * y])

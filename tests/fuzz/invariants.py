@@ -98,12 +98,13 @@ def _assert_scores(model: Any, problem: Problem) -> None:
     assert not np.isnan(log_density).any()
     assert (log_density < np.inf).all()
     assert np.isfinite(dist.crps(y)[observed]).all()
-    assert np.isfinite(model.sample_y(X, 3)).all()
+    assert np.isfinite(dist.rvs(3)).all()
     assert np.isfinite(dist.cov()).all()
     if model.model_.has_gp_outputs:
         for rows in (X, far(X)):
             assert np.isfinite(model.predict(rows, return_cov=True)[1]).all()
             assert np.isfinite(model.sample_functions(2)(rows)).all()
+            assert np.isfinite(model.sample_y(rows, 3)).all()
     if hasattr(model, "predict_latent"):
         assert_proper(model.predict_latent(problem.X_new))
     noise = np.asarray(model.noise_variance_)

@@ -117,7 +117,7 @@ class Layer(nn.Module, ABC):
 
     @abstractmethod
     def unit_covariance(self, x: Tensor, factors: Any) -> Tensor:
-        """Posterior covariance (W, N, N) of f over all rows of x (N, D), in units of variance."""
+        """Posterior covariances (W, G, N, N) within groups x (G, N, D), in units of variance."""
 
     @abstractmethod
     def unit_update(
@@ -164,5 +164,10 @@ class Layer(nn.Module, ABC):
         return latent._replace(f_mean=latent.f_mean + linear)
 
     def covariance(self, x: Tensor, factors: Any) -> Tensor:
-        """Posterior covariance (W, N, N) of f over all rows of x (N, D)."""
-        return self.kernel.variance[:, None, None] * self.unit_covariance(x, factors)
+        """Posterior covariances (W, G, N, N) of f over the rows of each group of x (G, N, D)."""
+        return self.kernel.variance[:, None, None, None] * self.unit_covariance(x, factors)
+
+
+def in_groups(block: Tensor, x: Tensor) -> Tensor:
+    """Blocks (W, G, M, N) of each group of x (G, N, D), from one (W, M, G N) of all its rows."""
+    return block.unflatten(-1, x.shape[:2]).transpose(1, 2)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.kept import Content, Kept
-from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer
+from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
 from skgp.core.numerics.linalg import gram, inverse_cholesky
@@ -120,10 +120,10 @@ class SparseLayer(Layer):
 
     def unit_covariance(self, x: Tensor, factors: Factors) -> Tensor:
         # Kff - A^T A + A^T S A
-        A = factors.L_inv @ self.kernel.Kuf(self.Z, x)
+        A = factors.L_inv @ self.kernel.Kuf(self.Z, x.flatten(0, 1))
         S = factors.q_cov
         SA = S @ A if S.dim() == 3 else S.unsqueeze(-1) * A
-        return self.kernel.Kff(x.unsqueeze(0)).squeeze(1) + A.mT @ (SA - A)
+        return self.kernel.Kff(x) + in_groups(A, x).mT @ in_groups(SA - A, x)
 
     def unit_update(
         self, prior: Callable[[Tensor], Tensor], factors: Factors, generator: torch.Generator

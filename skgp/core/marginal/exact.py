@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
-from skgp.core.layers.layer import Basis, Layer
+from skgp.core.layers.layer import Basis, Layer, in_groups
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
@@ -110,8 +110,8 @@ class ExactGP(Layer):
 
     def unit_covariance(self, x: Tensor, factors: Explained) -> Tensor:
         # Kff - k^T C^-1 k
-        Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x)
-        return self.kernel.Kff(x.unsqueeze(0)).squeeze(1) - Kuf.mT @ self._solve(Kuf)
+        Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x.flatten(0, 1))
+        return self.kernel.Kff(x) - in_groups(Kuf, x).mT @ in_groups(self._solve(Kuf), x)
 
     def unit_update(
         self, prior: Callable[[Tensor], Tensor], factors: Explained, generator: torch.Generator

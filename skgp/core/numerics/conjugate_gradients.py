@@ -7,6 +7,7 @@ linear_operator. Its settings are global, so they are changed inside context man
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from linear_operator import settings
@@ -70,9 +71,8 @@ class ConjugateGradients:
             quadratic, log_det = _operator(K, shift).inv_quad_logdet(r.unsqueeze(-1), logdet=True)
         return log_det, quadratic
 
-    @torch.no_grad()
     def solve(self, K: Tensor, shift: Tensor, rhs: Tensor) -> Tensor:
-        """C^-1 rhs for C = K + diag(shift).
+        """C^-1 rhs for C = K + diag(shift), differentiable in rhs alone.
 
         Parameters
         ----------
@@ -84,8 +84,7 @@ class ConjugateGradients:
         -------
         Tensor of shape (W, n, B)
         """
-        with self._settings(K):
-            solution: Tensor = _operator(K, shift).solve(rhs)
+        solution: Tensor = _Solution.apply(rhs, K.detach(), shift.detach(), self)
         return solution
 
     @contextmanager
@@ -111,6 +110,25 @@ class ConjugateGradients:
 
 def _operator(K: Tensor, shift: Tensor) -> AddedDiagLinearOperator:
     return AddedDiagLinearOperator(DenseLinearOperator(K), DiagLinearOperator(shift))
+
+
+class _Solution(torch.autograd.Function):
+    """C^-1 rhs, whose slope in rhs is C^-1 too."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rhs: Tensor, K: Tensor, shift: Tensor, solver: ConjugateGradients
+    ) -> Tensor:
+        ctx.save_for_backward(K, shift)
+        ctx.solver = solver
+        with solver._settings(K):
+            solution: Tensor = _operator(K, shift).solve(rhs)
+        return solution
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None, None, None]:
+        K, shift = ctx.saved_tensors
+        return ctx.solver.solve(K, shift, grads[0].contiguous()), None, None, None
 
 
 @contextmanager

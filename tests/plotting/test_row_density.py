@@ -1,0 +1,58 @@
+"""The numbers behind the predictive densities of single rows."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from scipy import stats
+
+from skgp.distributions import NormalMixture
+from skgp.plotting import RowDensityDisplay
+
+X = np.array([[1.0], [4.0], [2.0]])
+
+
+def test_curves_are_the_densities_above_their_rows(model: Any, ax: Axes) -> None:
+    """Normals with mean x and variance x^2 + 1; the first row is at the top."""
+    y = np.linspace(-20.0, 30.0, 2001)
+    display = RowDensityDisplay.from_estimator(model, X, [0.5, np.nan, -3.0], y_grid=y, ax=ax)
+    expected = stats.norm.pdf(y, X, np.hypot(X, 1.0))
+    np.testing.assert_allclose(display.density, expected, atol=1e-4)
+    for line, zero, density in zip(display.lines_, (2, 1, 0), expected, strict=True):
+        height = (line.get_ydata() - zero) / 0.9 * expected.max()
+        np.testing.assert_allclose(height, density, atol=2e-4)
+        np.testing.assert_array_equal(line.get_xdata(), y)
+    np.testing.assert_array_equal(display.points_.get_data(), [[0.5, np.nan, -3.0], [2, 1, 0]])
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "1", "2"]
+
+
+def test_few_of_many_rows_are_drawn(ax: Axes) -> None:
+    dist = NormalMixture.normal(np.arange(1001.0), 1.0)
+    display = RowDensityDisplay.from_predictions(dist, np.arange(1001.0), max_rows=5, ax=ax)
+    np.testing.assert_array_equal(display.rows, [0, 250, 500, 750, 1000])
+    np.testing.assert_array_equal(display.observed, display.rows)
+    # Peaks narrower than the distance of two outcomes keep their mass.
+    np.testing.assert_allclose(display.density.sum(axis=1) * np.diff(display.y)[0], 1.0, atol=2e-3)
+
+
+def test_output_and_highest_are_chosen(two_outputs: Any, ax: Axes) -> None:
+    Y = np.column_stack([[1.0, 2.0, 3.0], [10.0, 20.0, np.nan]])
+    y = np.linspace(-80.0, 160.0, 801)
+    options = {"y_grid": y, "output": 1, "highest": 0.1, "ax": ax}
+    display = RowDensityDisplay.from_estimator(two_outputs, X, Y, **options)
+    expected = stats.norm.pdf(y, 10.0 * X, 10.0 * np.hypot(X, 1.0))
+    np.testing.assert_allclose(display.density, expected, atol=1e-5)
+    np.testing.assert_allclose(display.lines_[2].get_ydata(), 9.0 * display.density[2])
+    np.testing.assert_array_equal(display.observed, Y[:, 1])
+
+
+def test_wrong_arguments(model: Any, two_outputs: Any, ax: Axes) -> None:
+    with pytest.raises(ValueError, match="max_rows must be at least 1"):
+        RowDensityDisplay.from_estimator(model, X, max_rows=0, ax=ax)
+    with pytest.raises(ValueError, match="choose one by output"):
+        RowDensityDisplay.from_estimator(two_outputs, X, ax=ax)
+    with pytest.raises(ValueError, match="highest density must be positive"):
+        RowDensityDisplay.from_estimator(model, X, highest=0.0, ax=ax)
+    with pytest.raises(ValueError, match=r"shape \(2,\)"):
+        RowDensityDisplay.from_estimator(model, X, [1.0, 2.0], ax=ax)
