@@ -1,12 +1,14 @@
 """Distributions of real targets: their interface, and what follows from it."""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from skgp.distributions._base import Distribution
+from skgp.distributions._outputs import Names
 from skgp.distributions._typing import FloatArray
 
 
@@ -17,6 +19,32 @@ class ContinuousDistribution(Distribution):
     """
 
     __slots__ = ()
+
+    @property
+    @abstractmethod
+    def output_names(self) -> Names:
+        """Names of the outputs, such as the columns of the y that a model was fitted on, or None.
+
+        ``dist[:, "name"]`` chooses an output by its name; `to_frame` and displays show it.
+        """
+
+    @abstractmethod
+    def with_output_names(self, names: Sequence[str] | None) -> Self:
+        """The same distribution with other names of its outputs.
+
+        Parameters
+        ----------
+        names : sequence of P different strings, a string for a single output, or None
+
+        Returns
+        -------
+        distribution of the same class
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer names than outputs, or one twice.
+        """
 
     @abstractmethod
     def mean(self) -> FloatArray:
@@ -43,11 +71,13 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target. One axis more means k points for each, in the last
+            axis; the others are repeated. So ``grid[np.newaxis]`` of shape (1, k), or (1, 1, k)
+            with outputs, is a grid for all rows, and the shapes of `ppf` and `rvs` fit, too.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
 
         Raises
@@ -84,11 +114,11 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
         """
 
@@ -99,11 +129,11 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
         """
 
@@ -171,11 +201,11 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
         """
         return np.exp(self.logpdf(y))
@@ -217,10 +247,26 @@ class ContinuousDistribution(Distribution):
         if self.ndim == 1:
             return dict(table)
         return {
-            (output, name): values[:, output]
-            for output in range(self.shape[1])
+            (output, name): values[:, number]
+            for number, output in enumerate(self.output_names or range(self.shape[1]))
             for name, values in table.items()
         }
+
+    def _points(self, y: npt.ArrayLike) -> FloatArray:
+        """`y` as an array of shape `shape`, or with a last axis of k points for each."""
+        values = np.asarray(y, dtype=np.float64)
+        each = values.shape[-1:] if values.ndim > self.ndim else ()
+        try:
+            if values.ndim in (0, self.ndim + 1) or values.shape == self.shape:
+                return np.broadcast_to(values, (*self.shape, *each))
+        except ValueError:
+            pass
+        one = (1,) * self.ndim
+        raise ValueError(
+            f"y must be a scalar or have shape {self.shape}, got shape {values.shape}; k points "
+            f"for all rows have shape ({', '.join(map(str, one))}, k), as "
+            f"np.reshape(points, {(*one, -1)}) has"
+        )
 
     def _observations(self, y: npt.ArrayLike, name: str = "y") -> FloatArray:
         """`y` as an array of shape `shape`; only a scalar is broadcast."""
