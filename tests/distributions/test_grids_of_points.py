@@ -21,13 +21,24 @@ def _cube(z):
     return np.column_stack([z[:, 0], z[:, 1] ** 3, -z[:, 2]])
 
 
-@pytest.fixture(params=["single", "outputs-joint", "counts", "cubed", "outputs, transformed"])
+def _above_one(z):
+    return 1.0 + np.exp(z)
+
+
+def _log_above_one(y):
+    return np.log(y - 1.0)
+
+
+@pytest.fixture(
+    params=["single", "outputs-joint", "counts", "cubed", "outputs, transformed", "above one"]
+)
 def dist(request, make):
     return {
         "single": lambda: make("single"),
         "outputs-joint": lambda: make("outputs-joint"),
         "counts": lambda: CountMixture(make("single", scale=0.3), [0.0, 0.1, 0.0, 2.0]),
         "cubed": lambda: MonotoneTransformed(make("single"), _cube, _square_root),
+        "above one": lambda: MonotoneTransformed(make("outputs"), _above_one, _log_above_one),
         "outputs, transformed": lambda: MonotoneTransformed(make("outputs"), _cube, _square_root),
     }[request.param]()
 
