@@ -1,15 +1,26 @@
 """Distributions of real targets: their interface, and what follows from it."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution
+from skgp.distributions._html import MOST_COLUMNS, Picture
 from skgp.distributions._outputs import Names
 from skgp.distributions._typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SUMMARY: Final = ("mean", "std", "q05", "q50", "q95")
+_TAIL: Final = 1e-3  # of the probability, which pictures leave out on either side
+_COARSE: Final = 40  # bins of a picture in a notebook
+_FINE: Final = 500  # bins of a drawing, so that it looks smooth
 
 
 class ContinuousDistribution(Distribution):
@@ -157,6 +168,21 @@ class ContinuousDistribution(Distribution):
             If `q` has another shape or leaves [0, 1].
         """
 
+    def quantile(self, q: npt.ArrayLike) -> FloatArray:
+        """The quantiles of `ppf`, by the name that NumPy, pandas and others have for it.
+
+        Parameters
+        ----------
+        q : float or array-like of shape (k,)
+            Probabilities in [0, 1]; 0 and 1 give -inf and inf.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, P), for k probabilities (n, k) or (n, P, k)
+            In the units of the target.
+        """
+        return self.ppf(q)
+
     @abstractmethod
     def crps(self, y: npt.ArrayLike) -> FloatArray:
         """Continuous ranked probability score of each output; smaller is better.
@@ -232,20 +258,54 @@ class ContinuousDistribution(Distribution):
         ends = self.ppf([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
         return ends[..., 0], ends[..., 1]
 
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        if self.ndim == 2 and self.shape[1] > 1:
+            raise ValueError(f"choose one of {self.shape[1]} outputs, such as dist[:, 0].plot()")
+        ax = _drawing.begin(ax, f"{type(self).__name__}.plot", len(self))
+        edges, mass = self._histogram(_FINE)
+        label = "y" if self.output_names is None else self.output_names[0]
+        return _drawing.draw_densities(ax, edges[0], mass[:, 0] / np.diff(edges[0]), label)
+
+    def _pictures(self) -> Sequence[Picture]:
+        edges, mass = self._histogram(_COARSE)
+        names = self.output_names or [str(output) for output in range(len(edges))]
+        pictures = []
+        for output in range(min(len(edges), MOST_COLUMNS // len(_SUMMARY))):
+            low, high = edges[output, [0, -1]]
+            if not high > low:  # no rows, or quantiles beyond the range of numbers
+                continue
+            title = f"density from {low:.3g} to {high:.3g}"
+            heights = mass[:, output] / mass[:, output].max(axis=1, keepdims=True)
+            title = title if self.ndim == 1 else f"{names[output]} {title}"
+            pictures.append(Picture(title, heights, gap=0.0))
+        return pictures
+
+    def _histogram(self, n_bins: int) -> tuple[FloatArray, FloatArray]:
+        """Edges (P, b + 1) of bins for all rows, and masses (n, P, b); NaN where there are none.
+
+        Masses show each peak, however narrow, and the atoms of a transformed distribution.
+        """
+        n_rows, n_outputs = len(self), math.prod(self.shape[1:])
+        tails = self.ppf([_TAIL, 1.0 - _TAIL]).reshape(n_rows, n_outputs, 2)
+        low = tails[..., 0].min(axis=0, initial=np.inf)
+        high = tails[..., 1].max(axis=0, initial=-np.inf)
+        with np.errstate(invalid="ignore"):
+            edges = self._edges(low, high, n_bins)
+        points = edges.reshape(1, *self.shape[1:], -1)
+        return edges, np.diff(self.cdf(points)).reshape(n_rows, *edges[:, 1:].shape)
+
+    def _edges(self, low: FloatArray, high: FloatArray, n_bins: int) -> FloatArray:
+        """Edges (P, b + 1) of bins between two ends (P,)."""
+        return np.linspace(low, high, n_bins + 1, axis=-1)
+
     def _point(self) -> FloatArray:
         return self.mean()
 
     def _columns(self) -> dict[Any, npt.NDArray[Any]]:
-        q = self.ppf([0.05, 0.5, 0.95])
-        table = {
-            "mean": self.mean(),
-            "std": self.std(),
-            "q05": q[..., 0],
-            "q50": q[..., 1],
-            "q95": q[..., 2],
-        }
+        q = np.moveaxis(self.ppf([0.05, 0.5, 0.95]), -1, 0)
+        table = dict(zip(_SUMMARY, (self.mean(), self.std(), *q), strict=True))
         if self.ndim == 1:
-            return dict(table)
+            return {**table}
         return {
             (output, name): values[:, number]
             for number, output in enumerate(self.output_names or range(self.shape[1]))

@@ -1,5 +1,6 @@
 """Mixtures of Poisson and negative binomial distributions, one per row."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, Self, final
@@ -232,6 +233,13 @@ class CountMixture(ContinuousDistribution):
             low[open_[below]], high[open_[~below]] = middle[below], middle[~below]
             open_ = open_[high[open_] - low[open_] > 1.0]
         return np.where(q == 1.0, np.inf, high)
+
+    def _edges(self, low: FloatArray, high: FloatArray, n_bins: int) -> FloatArray:
+        step = np.maximum(np.ceil((high - low + 1.0) / n_bins), 1.0)
+        size = np.ceil((high - low + 1.0) / step).max(initial=0.0)
+        if not math.isfinite(size):
+            return np.full((len(low), 2), np.nan)
+        return low[:, None] - 0.5 + step[:, None] * np.arange(size + 1.0)
 
     def _components(self, rows: slice | IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Weights, means and standard deviations (B, S) of the log rate."""
