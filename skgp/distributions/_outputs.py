@@ -20,7 +20,7 @@ def check_names(names: Sequence[str] | None, n_outputs: int) -> Names:
     """
     if names is None:
         return None
-    given = (names,) if isinstance(names, str) else tuple(names)
+    given = (names,) if isinstance(names, str) else tuple(map(str, names))
     if len(given) != n_outputs or len(set(given)) != n_outputs:
         raise ValueError(f"names must be {n_outputs} different strings, got {names!r}")
     return given

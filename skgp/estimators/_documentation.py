@@ -92,6 +92,8 @@ SHARED: Final[dict[str, str]] = {
         $class_record
         n_outputs_ : int
             Number P of outputs.
+        output_names_ : tuple of str or None
+            Names of the columns of y, or of the series, which predictive distributions have, too.
         noise_variance_ : float or array (P,)
             Variance of the observation noise, squared units of y.
         likelihood_parameters_ : dict
