@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.distributions import NormalMixture, mix
@@ -31,8 +30,12 @@ def foreign_distribution(model: Any, X: Any, predict_dist: Callable[[Any, Any], 
     TypeError
         If it offers none; the message names its class.
     """
-    if isinstance(model, BaggingRegressor | VotingRegressor):
-        return _mixture_of_members(model, X, predict_dist)
+    from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+
+    if isinstance(model, BaggingRegressor):
+        return _mixture_of_bag(model, X, predict_dist)
+    if isinstance(model, VotingRegressor):
+        return _mixture_of_voters(model, X, predict_dist)
     if isinstance(model, StackingRegressor):
         return _of_final_estimator(model, X, predict_dist)
     if hasattr(model, "pred_dist"):
@@ -76,12 +79,15 @@ def between_quantiles(quantiles: ArrayLike) -> NormalMixture:
     return NormalMixture(np.zeros(q.shape[1]), q, std)
 
 
-def _mixture_of_members(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
+def _mixture_of_voters(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
     check_is_fitted(model)
-    if isinstance(model, VotingRegressor):
-        if model.weights is not None:
-            raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
-        return mix([predict_dist(member, X) for member in model.estimators_])
+    if model.weights is not None:
+        raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
+    return mix([predict_dist(member, X) for member in model.estimators_])
+
+
+def _mixture_of_bag(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
+    check_is_fitted(model)
     X = np.asarray(X)  # members were fitted on an array, of some of its columns
     chosen = zip(model.estimators_, model.estimators_features_, strict=True)
     return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])

@@ -133,9 +133,9 @@ def complete_docstring(cls: type, texts: Mapping[str, str]) -> None:
         "most_steps": "10,000",
         "auto_dtype": "float64 for a table of one batch and float32 for a larger one",
     }
-    texts = {
-        name: indent(dedent(text), " " * 4).strip()
-        for name, text in {**SHARED, **defaults, **texts}.items()
-    }
+    texts = {**SHARED, **defaults, **texts}
     while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
-        cls.__doc__ = Template(cls.__doc__).substitute(texts)
+        page = Template(cls.__doc__)
+        needed = {name: dedent(texts[name]) for name in page.get_identifiers()}
+        indented = {name: indent(text, " " * 4).strip() for name, text in needed.items()}
+        cls.__doc__ = page.substitute(indented)
