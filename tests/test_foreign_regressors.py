@@ -5,7 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.ensemble import BaggingRegressor, RandomForestRegressor, VotingRegressor
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import (
+    BaggingRegressor,
+    RandomForestRegressor,
+    StackingRegressor,
+    VotingRegressor,
+)
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -13,8 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skgp
+from skgp.distributions import NormalMixture
 from skgp.plotting import PITDisplay
-from skgp.scoring import neg_nll_scorer
+from skgp.scoring import neg_crps_scorer, neg_nll_scorer
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +90,127 @@ def test_regressor_of_means_alone_is_refused(rows: tuple[Any, Any]) -> None:
     forest = RandomForestRegressor(2).fit(*rows)
     with pytest.raises(TypeError, match="RandomForestRegressor offers no predictive distribution"):
         skgp.predict_dist(forest, rows[0])
+
+
+SPARSE = {"n_inducing": 10, "max_iter": 2, "random_state": 0}
+
+
+class Quantiles(RegressorMixin, BaseEstimator):
+    """Predicts quantiles as a forest does, those of distributions that it is given."""
+
+    def __init__(self, dist: Any, columns: int | None = None) -> None:
+        self.dist = dist
+        self.columns = columns
+
+    def fit(self, X: Any, y: Any) -> "Quantiles":
+        self.fitted_ = True
+        return self
+
+    def predict(self, X: Any, quantiles: Any = None, interpolation: str = "linear") -> Any:
+        if quantiles is None:
+            return self.dist.ppf(0.5)
+        return self.dist.ppf(quantiles)[:, : self.columns]
+
+
+class BoostedUncertainty(RegressorMixin, BaseEstimator):
+    """Predicts mean and variance as CatBoost does with its loss of that name."""
+
+    def __init__(self, loss_function: str = "RMSEWithUncertainty") -> None:
+        self.loss_function = loss_function
+
+    def fit(self, X: Any, y: Any) -> "BoostedUncertainty":
+        self.fitted_ = True
+        return self
+
+    def predict(self, X: Any, prediction_type: str | None = None) -> Any:
+        assert prediction_type == "RMSEWithUncertainty"
+        return np.column_stack([X[:, 0], np.exp(X[:, 1])])
+
+
+def test_distribution_of_the_final_estimator_of_a_stack(rows: tuple[Any, Any]) -> None:
+    X, y = rows
+    members = [("ours", skgp.SVGPRegressor(**SPARSE)), ("forest", RandomForestRegressor(5))]
+    stack = StackingRegressor(members, BayesianRidge(), cv=2, passthrough=True).fit(X, y)
+    means = np.column_stack([*(member.predict(X) for member in stack.estimators_), X])
+    mean, std = stack.final_estimator_.predict(means, return_std=True)
+    np.testing.assert_allclose(skgp.predict_dist(stack, X).logpdf(y), norm.logpdf(y, mean, std))
+    ours = StackingRegressor([("ridge", BayesianRidge())], skgp.SVGPRegressor(**SPARSE), cv=2)
+    final = ours.fit(X, y).final_estimator_
+    expected = final.predict_dist(ours.estimators_[0].predict(X)[:, np.newaxis]).crps(y)
+    assert neg_crps_scorer(ours, X, y) == pytest.approx(-expected.mean())
+
+
+def test_a_stack_without_a_distribution_says_what_to_set(rows: tuple[Any, Any]) -> None:
+    stack = StackingRegressor([("ridge", BayesianRidge())], cv=2).fit(*rows)
+    with pytest.raises(TypeError, match=r"RidgeCV offers no .* Set final_estimator to"):
+        skgp.predict_dist(stack, rows[0])
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        NormalMixture.normal([3.0, -1.0], [2.0, 0.1]),
+        NormalMixture(np.log([0.4, 0.6]), [[-3.0, 3.0], [100.0, 101.0]], 0.5),
+    ],
+    ids=["normal", "two peaks"],
+)
+def test_quantiles_give_back_the_distribution_that_they_are_of(truth: NormalMixture) -> None:
+    dist = skgp.predict_dist(Quantiles(truth), np.zeros((2, 1)))
+    levels = np.linspace(0.02, 0.98, 49)
+    np.testing.assert_allclose(dist.cdf(truth.ppf(levels)), [levels, levels], atol=6e-3)
+    # Of 99 levels as many lie below a gap as is nearest to its level: half of one is missing.
+    np.testing.assert_allclose(dist.mean(), truth.mean(), atol=0.5 / 99 * 6.0)
+    np.testing.assert_allclose(dist.std(), truth.std(), rtol=1e-2)
+    y = truth.rvs(400, random_state=0)
+    expected = [truth.crps(column).mean() for column in y.T]
+    assert np.mean([dist.crps(c).mean() for c in y.T]) == pytest.approx(np.mean(expected), rel=2e-3)
+
+
+def test_equal_quantiles_are_narrow_peaks() -> None:
+    class Atoms:
+        def ppf(self, q: Any) -> Any:
+            return np.stack([np.where(np.asarray(q) < 0.5, 1.0, 2.0), np.full(np.shape(q), 7.0)])
+
+    dist = skgp.predict_dist(Quantiles(Atoms()), np.zeros((2, 1)))
+    np.testing.assert_allclose(dist.mean(), [1.505, 7.0], atol=1e-3)
+    np.testing.assert_allclose(dist[0].cdf(np.array([[0.9, 1.1]])), [[0.0, 49 / 99]], atol=1e-9)
+    assert dist.crps([1.0, 7.0])[1] < 1e-6
+
+
+def test_quantiles_of_another_shape_are_refused() -> None:
+    model = Quantiles(NormalMixture.normal([0.0], 1.0), columns=5)
+    with pytest.raises(TypeError, match=r"Quantiles offers .* quantiles of shape \(1, 5\)"):
+        skgp.predict_dist(model, np.zeros((1, 1)))
+
+
+def test_mean_and_variance_of_boosting_with_uncertainty(rows: tuple[Any, Any]) -> None:
+    X, y = rows
+    dist = skgp.predict_dist(BoostedUncertainty().fit(X, y), X)
+    np.testing.assert_allclose(dist.logpdf(y), norm.logpdf(y, X[:, 0], np.exp(0.5 * X[:, 1])))
+    with pytest.raises(TypeError, match="offers no predictive distribution"):
+        skgp.predict_dist(BoostedUncertainty("RMSE").fit(X, y), X)
+
+
+def test_catboost(rows: tuple[Any, Any]) -> None:
+    catboost = pytest.importorskip("catboost")
+    X, y = rows
+    quiet = {"iterations": 5, "verbose": False, "allow_writing_files": False, "thread_count": 1}
+    model = catboost.CatBoostRegressor(loss_function="RMSEWithUncertainty", **quiet).fit(X, y)
+    mean, variance = model.predict(X, prediction_type="RMSEWithUncertainty").T
+    expected = norm.logpdf(y, mean, np.sqrt(variance)).mean()
+    assert neg_nll_scorer(model, X, y) == pytest.approx(expected)
+    with pytest.raises(TypeError, match="CatBoostRegressor offers no predictive distribution"):
+        skgp.predict_dist(catboost.CatBoostRegressor(**quiet).fit(X, y), X)
+
+
+def test_quantile_forest(rows: tuple[Any, Any]) -> None:
+    quantile_forest = pytest.importorskip("quantile_forest")
+    X, y = rows
+    forest = quantile_forest.RandomForestQuantileRegressor(20, min_samples_leaf=5, random_state=0)
+    dist = skgp.predict_dist(forest.fit(X, y), X)
+    levels = np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+    probability = dist.cdf(forest.predict(X, quantiles=levels.tolist()))
+    # A forest's distribution has atoms, at which F jumps over the level.
+    np.testing.assert_allclose(np.median(probability, axis=0), levels, atol=0.01)
+    scores = cross_val_score(forest, X, y, scoring=neg_crps_scorer, cv=2)
+    assert (scores > -y.std()).all()

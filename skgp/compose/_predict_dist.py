@@ -3,14 +3,8 @@
 import inspect
 from typing import Any
 
-import numpy as np
-from sklearn.ensemble import BaggingRegressor, VotingRegressor
-from sklearn.utils.validation import check_is_fitted
-
+from skgp.compose._foreign import foreign_distribution, name_of
 from skgp.compose._nested import unwrap
-from skgp.distributions import NormalMixture, mix
-
-_DISTRIBUTION_METHODS = ("mean", "std", "cdf", "ppf", "logpdf")
 
 
 def predict_dist(model: Any, X: Any) -> Any:
@@ -18,7 +12,8 @@ def predict_dist(model: Any, X: Any) -> Any:
 
     Looks through searches (`GridSearchCV` and its like), `Pipeline`, `TransformedTargetRegressor`
     and `FrozenEstimator`, in any nesting. `BaggingRegressor` and `VotingRegressor` (without
-    weights) have the equal mixture of their members.
+    weights) have the equal mixture of their members, `StackingRegressor` has the distribution of
+    its final estimator.
 
     Target transformations are undone: affine ones, such as `StandardScaler`, exactly; other
     increasing ones, such as log1p and expm1, by a change of variables. Of a transformer that gives
@@ -32,8 +27,11 @@ def predict_dist(model: Any, X: Any) -> Any:
         Innermost stands an estimator with a method `predict_dist`, or one whose `predict_proba`
         returns a distribution; or another regressor that tells a mean and a standard deviation:
         by ``predict(X, return_std=True)``, as `BayesianRidge` and `GaussianProcessRegressor` do,
-        or by `pred_dist`, as NGBoost does with its normal distribution. These are taken for those
-        of a normal distribution of y, so they must include the noise (a `WhiteKernel`).
+        by `pred_dist`, as NGBoost does with its normal distribution, or by the loss function
+        "RMSEWithUncertainty" of CatBoost. These are taken for those of a normal distribution of y,
+        so they must include the noise (a `WhiteKernel`). Of regressors with
+        ``predict(X, quantiles=...)``, such as quantile forests, 99 quantiles are asked, and the
+        distribution is a mixture of narrow normals around them.
     X : array-like of shape (n, n_features)
         What `model.predict` accepts.
 
@@ -78,7 +76,7 @@ def predict_dist(model: Any, X: Any) -> Any:
     if hasattr(estimator, "predict_dist"):
         dist = estimator.predict_dist(inputs)
     else:
-        dist = _foreign_distribution(estimator, inputs)
+        dist = foreign_distribution(estimator, inputs, predict_dist)
     return nested.invert_target(dist)
 
 
@@ -110,7 +108,7 @@ def predict_latent(model: Any, X: Any) -> Any:
     nested = unwrap(model)
     if not hasattr(nested.estimator, "predict_latent"):
         raise TypeError(
-            f"{_name(nested.estimator)} offers no distribution of its function: it has no method "
+            f"{name_of(nested.estimator)} offers no distribution of its function: it has no method "
             "predict_latent."
         )
     return nested.invert_target(nested.estimator.predict_latent(nested.transform(X)))
@@ -128,58 +126,8 @@ def predict_joint(model: Any, X: Any) -> tuple[Any, Any]:
     estimator, transformers = nested.estimator, nested.target_transformers
     if transformers or "return_cov" not in inspect.signature(estimator.predict).parameters:
         raise NotImplementedError(
-            f"return_cov asks for the covariance over rows, which {_name(model)} does not have; "
+            f"return_cov asks for the covariance over rows, which {name_of(model)} does not have; "
             "predict_dist(X).cov() is the covariance over the outputs of each row"
         )
     mean, cov = estimator.predict(nested.transform(X), return_cov=True)
     return mean, cov
-
-
-def _foreign_distribution(model: Any, X: Any) -> Any:
-    """What another regressor says of the distribution of y."""
-    if isinstance(model, BaggingRegressor | VotingRegressor):
-        return _mixture_of_members(model, X)
-    if hasattr(model, "pred_dist"):
-        dist = model.pred_dist(X)
-        if type(dist).__name__ != "Normal":
-            raise TypeError(
-                f"{_name(model)} offers no predictive distribution that is known here: its "
-                f"pred_dist returns a {type(dist).__name__}, not a Normal."
-            )
-        return NormalMixture.normal(dist.loc, dist.scale)
-    if hasattr(model, "predict") and "return_std" in inspect.signature(model.predict).parameters:
-        return NormalMixture.normal(*model.predict(X, return_std=True))
-    return _distribution_of_proba(model, X)
-
-
-def _mixture_of_members(model: Any, X: Any) -> Any:
-    check_is_fitted(model)
-    if isinstance(model, VotingRegressor):
-        if model.weights is not None:
-            raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
-        return mix([predict_dist(member, X) for member in model.estimators_])
-    X = np.asarray(X)  # members were fitted on an array, of some of its columns
-    chosen = zip(model.estimators_, model.estimators_features_, strict=True)
-    return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])
-
-
-def _distribution_of_proba(model: Any, X: Any) -> Any:
-    """What `predict_proba` returns, if that is a distribution."""
-    name = _name(model)
-    if not hasattr(model, "predict_proba"):
-        raise TypeError(
-            f"{name} offers no predictive distribution: it has neither predict_dist nor "
-            "predict_proba, its predict takes no return_std, and predict_dist looks inside "
-            "searches, Pipeline, TransformedTargetRegressor and FrozenEstimator only."
-        )
-    dist = model.predict_proba(X)
-    if not all(callable(getattr(dist, method, None)) for method in _DISTRIBUTION_METHODS):
-        raise TypeError(
-            f"{name} offers no predictive distribution: its predict_proba returns a "
-            f"{type(dist).__name__}."
-        )
-    return dist
-
-
-def _name(estimator: Any) -> str:
-    return estimator if isinstance(estimator, str) else type(estimator).__name__

@@ -2,20 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from skgp.distributions._html import MOST_ROWS, Picture, to_html
 from skgp.distributions._typing import IntArray, LabelArray, RandomState
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # has no types
+    from matplotlib.axes import Axes
 
 AnyDistribution = TypeVar("AnyDistribution", bound="Distribution")
-
-_HTML_ROWS = 10
 
 
 class Distribution(ABC):
@@ -100,6 +99,22 @@ class Distribution(ABC):
             If `size` is not a non-negative integer.
         """
 
+    def sample(self, size: int = 1, random_state: RandomState = None) -> LabelArray:
+        """The draws of `rvs`, by the name that torch and other libraries have for it.
+
+        Parameters
+        ----------
+        size : int, default=1
+            Number of samples per row.
+        random_state : int, Generator, RandomState or None, default=None
+            Source of randomness; None draws afresh at every call.
+
+        Returns
+        -------
+        ndarray of shape (n, size), with P outputs (n, P, size)
+        """
+        return self.rvs(size, random_state)
+
     def __array__(
         self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
     ) -> npt.NDArray[Any]:
@@ -139,22 +154,36 @@ class Distribution(ABC):
 
         return pd.DataFrame(self._columns(), index=index)
 
+    @abstractmethod
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw up to ten rows: densities, or probabilities of classes.
+
+        Displays of `skgp.plotting` draw many rows, along an input or against what came true.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Those of a new figure if None.
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is missing.
+        ValueError
+            If there are more rows, or several outputs.
+        """
+
+    @abstractmethod
+    def _pictures(self) -> Sequence[Picture]:
+        """Small pictures of few rows, for a notebook."""
+
     def _repr_html_(self) -> str:
-        columns = self[:_HTML_ROWS]._columns()
-        names = [" ".join(map(str, n)) if isinstance(n, tuple) else str(n) for n in columns]
-        head = "".join(f"<th>{escape(name)}</th>" for name in ["", *names])
-        body = "".join(
-            f"<tr><th>{row}</th>"
-            + "".join(f"<td>{escape(_cell(v))}</td>" for v in values)
-            + "</tr>"
-            for row, values in enumerate(zip(*columns.values(), strict=True))
-        )
-        more = f"<p>first {_HTML_ROWS} rows</p>" if len(self) > _HTML_ROWS else ""
-        title = escape(repr(self))
-        return (
-            f"<div><p>{title}</p><table><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}</div>"
-        )
+        first = self[:MOST_ROWS]
+        return to_html(repr(self), len(self), first._columns(), first._pictures())
 
 
 def concat(distributions: Sequence[AnyDistribution]) -> AnyDistribution:
@@ -224,7 +253,3 @@ def _row_selection(key: Any, n_rows: int) -> slice | IntArray:
         )
     selected: IntArray = np.arange(n_rows)[rows]
     return selected
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -110,6 +110,21 @@ def check_std_and_factor(
     return norms, factor
 
 
+def check_parts(
+    log_weights: npt.ArrayLike,
+    mean: npt.ArrayLike,
+    std: npt.ArrayLike | None,
+    scale_tril: npt.ArrayLike | None,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None, bool]:
+    """Log weights, means and deviations (n, S, P), factors; and whether there was no axis P."""
+    centre = check_mean(mean)
+    spread, factor = check_std_and_factor(std, scale_tril, centre.shape)
+    log_w = check_log_weights(log_weights, *centre.shape[:2])
+    if centre.ndim == 2:
+        return log_w, centre[..., None], spread[..., None], factor, True
+    return log_w, centre, spread, factor, False
+
+
 def check_affine(value: npt.ArrayLike, name: str, n_outputs: int | None) -> FloatArray:
     """Check for a finite scalar or, with several outputs, one finite number per output."""
     numbers = np.asarray(value, dtype=np.float64)

@@ -1,13 +1,26 @@
 """Distributions of real targets: their interface, and what follows from it."""
 
+import math
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution
+from skgp.distributions._html import MOST_COLUMNS, Picture
+from skgp.distributions._outputs import Names
 from skgp.distributions._typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SUMMARY: Final = ("mean", "std", "q05", "q50", "q95")
+_TAIL: Final = 1e-3  # of the probability, which pictures leave out on either side
+_COARSE: Final = 40  # bins of a picture in a notebook
+_FINE: Final = 500  # bins of a drawing, so that it looks smooth
 
 
 class ContinuousDistribution(Distribution):
@@ -17,6 +30,32 @@ class ContinuousDistribution(Distribution):
     """
 
     __slots__ = ()
+
+    @property
+    @abstractmethod
+    def output_names(self) -> Names:
+        """Names of the outputs, such as the columns of the y that a model was fitted on, or None.
+
+        ``dist[:, "name"]`` chooses an output by its name; `to_frame` and displays show it.
+        """
+
+    @abstractmethod
+    def with_output_names(self, names: Sequence[str] | None) -> Self:
+        """The same distribution with other names of its outputs.
+
+        Parameters
+        ----------
+        names : sequence of P different strings, a string for a single output, or None
+
+        Returns
+        -------
+        distribution of the same class
+
+        Raises
+        ------
+        ValueError
+            If there are more or fewer names than outputs, or one twice.
+        """
 
     @abstractmethod
     def mean(self) -> FloatArray:
@@ -43,11 +82,13 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target. One axis more means k points for each, in the last
+            axis; the others are repeated. So ``grid[np.newaxis]`` of shape (1, k), or (1, 1, k)
+            with outputs, is a grid for all rows, and the shapes of `ppf` and `rvs` fit, too.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
 
         Raises
@@ -84,11 +125,11 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
         """
 
@@ -99,11 +140,11 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
         """
 
@@ -126,6 +167,21 @@ class ContinuousDistribution(Distribution):
         ValueError
             If `q` has another shape or leaves [0, 1].
         """
+
+    def quantile(self, q: npt.ArrayLike) -> FloatArray:
+        """The quantiles of `ppf`, by the name that NumPy, pandas and others have for it.
+
+        Parameters
+        ----------
+        q : float or array-like of shape (k,)
+            Probabilities in [0, 1]; 0 and 1 give -inf and inf.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, P), for k probabilities (n, k) or (n, P, k)
+            In the units of the target.
+        """
+        return self.ppf(q)
 
     @abstractmethod
     def crps(self, y: npt.ArrayLike) -> FloatArray:
@@ -171,11 +227,11 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         y : array-like of shape (n,) or (n, P), or scalar
-            Points, in the units of the target.
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
 
         Returns
         -------
-        ndarray of shape (n,) or (n, P)
+        ndarray of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
             NaN where `y` is NaN.
         """
         return np.exp(self.logpdf(y))
@@ -202,25 +258,75 @@ class ContinuousDistribution(Distribution):
         ends = self.ppf([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
         return ends[..., 0], ends[..., 1]
 
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        if self.ndim == 2 and self.shape[1] > 1:
+            raise ValueError(f"choose one of {self.shape[1]} outputs, such as dist[:, 0].plot()")
+        ax = _drawing.begin(ax, f"{type(self).__name__}.plot", len(self))
+        edges, mass = self._histogram(_FINE)
+        label = "y" if self.output_names is None else self.output_names[0]
+        return _drawing.draw_densities(ax, edges[0], mass[:, 0] / np.diff(edges[0]), label)
+
+    def _pictures(self) -> Sequence[Picture]:
+        edges, mass = self._histogram(_COARSE)
+        names = self.output_names or [str(output) for output in range(len(edges))]
+        pictures = []
+        for output in range(min(len(edges), MOST_COLUMNS // len(_SUMMARY))):
+            low, high = edges[output, [0, -1]]
+            if not high > low:  # no rows, or quantiles beyond the range of numbers
+                continue
+            title = f"density from {low:.3g} to {high:.3g}"
+            heights = mass[:, output] / mass[:, output].max(axis=1, keepdims=True)
+            title = title if self.ndim == 1 else f"{names[output]} {title}"
+            pictures.append(Picture(title, heights, gap=0.0))
+        return pictures
+
+    def _histogram(self, n_bins: int) -> tuple[FloatArray, FloatArray]:
+        """Edges (P, b + 1) of bins for all rows, and masses (n, P, b); NaN where there are none.
+
+        Masses show each peak, however narrow, and the atoms of a transformed distribution.
+        """
+        n_rows, n_outputs = len(self), math.prod(self.shape[1:])
+        tails = self.ppf([_TAIL, 1.0 - _TAIL]).reshape(n_rows, n_outputs, 2)
+        low = tails[..., 0].min(axis=0, initial=np.inf)
+        high = tails[..., 1].max(axis=0, initial=-np.inf)
+        with np.errstate(invalid="ignore"):
+            edges = self._edges(low, high, n_bins)
+        points = edges.reshape(1, *self.shape[1:], -1)
+        return edges, np.diff(self.cdf(points)).reshape(n_rows, *edges[:, 1:].shape)
+
+    def _edges(self, low: FloatArray, high: FloatArray, n_bins: int) -> FloatArray:
+        """Edges (P, b + 1) of bins between two ends (P,)."""
+        return np.linspace(low, high, n_bins + 1, axis=-1)
+
     def _point(self) -> FloatArray:
         return self.mean()
 
     def _columns(self) -> dict[Any, npt.NDArray[Any]]:
-        q = self.ppf([0.05, 0.5, 0.95])
-        table = {
-            "mean": self.mean(),
-            "std": self.std(),
-            "q05": q[..., 0],
-            "q50": q[..., 1],
-            "q95": q[..., 2],
-        }
+        q = np.moveaxis(self.ppf([0.05, 0.5, 0.95]), -1, 0)
+        table = dict(zip(_SUMMARY, (self.mean(), self.std(), *q), strict=True))
         if self.ndim == 1:
-            return dict(table)
+            return {**table}
         return {
-            (output, name): values[:, output]
-            for output in range(self.shape[1])
+            (output, name): values[:, number]
+            for number, output in enumerate(self.output_names or range(self.shape[1]))
             for name, values in table.items()
         }
+
+    def _points(self, y: npt.ArrayLike) -> FloatArray:
+        """`y` as an array of shape `shape`, or with a last axis of k points for each."""
+        values = np.asarray(y, dtype=np.float64)
+        each = values.shape[-1:] if values.ndim > self.ndim else ()
+        try:
+            if values.ndim in (0, self.ndim + 1) or values.shape == self.shape:
+                return np.broadcast_to(values, (*self.shape, *each))
+        except ValueError:
+            pass
+        one = (1,) * self.ndim
+        raise ValueError(
+            f"y must be a scalar or have shape {self.shape}, got shape {values.shape}; k points "
+            f"for all rows have shape ({', '.join(map(str, one))}, k), as "
+            f"np.reshape(points, {(*one, -1)}) has"
+        )
 
     def _observations(self, y: npt.ArrayLike, name: str = "y") -> FloatArray:
         """`y` as an array of shape `shape`; only a scalar is broadcast."""

@@ -1,6 +1,8 @@
 """Mixtures of Poisson and negative binomial distributions, one per row."""
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, Self, final
 
 import numpy as np
@@ -12,6 +14,7 @@ from skgp.distributions._chunks import blocks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
+from skgp.distributions._outputs import Names
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
 _REACH: Final = 8.0  # standard deviations of a log rate
@@ -77,6 +80,13 @@ class CountMixture(ContinuousDistribution):
         """Shape of the mean: (n,) or (n, 1)."""
         return self._base.shape
 
+    @property
+    def output_names(self) -> Names:
+        return self._base.output_names
+
+    def with_output_names(self, names: Sequence[str] | None) -> Self:
+        return self._with_base(self._base.with_output_names(names))
+
     def __repr__(self) -> str:
         return f"CountMixture({self._base!r})"
 
@@ -100,21 +110,20 @@ class CountMixture(ContinuousDistribution):
         return self.var().reshape(-1, 1, 1)
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_row(self._log_mass, y)
+        return self._per_point(self._log_mass, self._points(y))
 
     def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
-        return np.nan_to_num(self.logpdf(Y).reshape(len(self)))
+        return np.nan_to_num(self.logpdf(self._observations(Y, "Y")).reshape(len(self)))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_row(lambda rows, count: self._cdf(rows, count, upper=False), y)
+        return self._per_point(partial(self._cdf, upper=False), self._points(y))
 
     def sf(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_row(lambda rows, count: self._cdf(rows, count, upper=True), y)
+        return self._per_point(partial(self._cdf, upper=True), self._points(y))
 
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
         levels = probabilities(q)
-        solved = [self._per_row(self._quantile, level) for level in levels.ravel()]
-        return np.stack(solved, axis=-1).reshape(self.shape + levels.shape)
+        return self._per_point(self._quantile, np.broadcast_to(levels, self.shape + levels.shape))
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> FloatArray:
         size = sample_size(size)
@@ -131,7 +140,7 @@ class CountMixture(ContinuousDistribution):
         return counts.reshape((*self.shape, size))
 
     def crps(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_row(self._crps, y)
+        return self._per_point(self._crps, self._observations(y))
 
     def _crps(self, rows: IntArray, y: FloatArray) -> FloatArray:
         # The integral of (F(x) - 1{x >= y})^2; between integers F is constant, and of many of them
@@ -225,21 +234,29 @@ class CountMixture(ContinuousDistribution):
             open_ = open_[high[open_] - low[open_] > 1.0]
         return np.where(q == 1.0, np.inf, high)
 
+    def _edges(self, low: FloatArray, high: FloatArray, n_bins: int) -> FloatArray:
+        step = np.maximum(np.ceil((high - low + 1.0) / n_bins), 1.0)
+        size = np.ceil((high - low + 1.0) / step).max(initial=0.0)
+        if not math.isfinite(size):
+            return np.full((len(low), 2), np.nan)
+        return low[:, None] - 0.5 + step[:, None] * np.arange(size + 1.0)
+
     def _components(self, rows: slice | IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Weights, means and standard deviations (B, S) of the log rate."""
         weights, mean, std, _ = self._base.components()
         n_rows, size = weights.shape
         return weights[rows], mean.reshape(n_rows, size)[rows], std.reshape(n_rows, size)[rows]
 
-    def _per_row(
-        self, func: Callable[[IntArray, FloatArray], FloatArray], y: npt.ArrayLike
+    def _per_point(
+        self, func: Callable[[IntArray, FloatArray], FloatArray], points: FloatArray
     ) -> FloatArray:
-        """Apply `func(rows, y)` to blocks of rows."""
-        points = self._observations(y).reshape(len(self))
-        out = np.empty(len(self))
-        for rows in blocks(len(self), self._dispersion.size * _PEAK_POINTS):
-            out[rows] = func(np.arange(len(self))[rows], points[rows])
-        return self._shaped(out)
+        """Apply `func(rows, y)` to blocks of points of the shape `shape`, or with an axis more."""
+        each = points.shape[-1] if points.ndim > self.ndim else 1
+        row_of, flat = np.repeat(np.arange(len(self)), each), points.reshape(-1)
+        out = np.empty(flat.size)
+        for part in blocks(flat.size, self._dispersion.size * _PEAK_POINTS):
+            out[part] = func(row_of[part], flat[part])
+        return out.reshape(points.shape)
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         return values.reshape(self.shape)

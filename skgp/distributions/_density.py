@@ -39,11 +39,12 @@ def logpdf(x: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) 
 
 def cdf(x: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """P(Y <= x) of each cell at its own point; `cdf(-x, log_w, -mean, std)` is P(Y > x)."""
-    with np.errstate(over="ignore"):
-        z = (x[:, None] - mean) / std
-    weights = np.exp(log_w)
-    # Weights sum to one up to rounding; divided by their sum, F reaches 1 exactly.
-    return np.asarray(np.sum(weights * ndtr(z), axis=-1) / np.sum(weights, axis=-1))
+    return cdf_at_nodes(x[:, None], log_w, mean, std)[:, 0]
+
+
+def sf_at_nodes(x: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """P(Y > x) of each cell at its G nodes, exact in the upper tail."""
+    return cdf_at_nodes(-x, log_w, -mean, std)
 
 
 def logpdf_at_nodes(
@@ -62,7 +63,10 @@ def cdf_at_nodes(x: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatA
     """P(Y <= x) of each cell at its G nodes, `x` and result of shape (B, G)."""
     out = np.empty_like(x)
     weights = np.exp(log_w)[:, None]
+    # Weights sum to one up to rounding; divided by their sum, F reaches 1 exactly.
+    total = np.sum(weights, axis=-1)
     for part in blocks(x.shape[1], mean.size):
-        z = (x[:, part, None] - mean[:, None]) / std[:, None]
-        out[:, part] = np.sum(weights * ndtr(z), axis=-1)
-    return np.minimum(out, 1.0)
+        with np.errstate(over="ignore"):
+            z = (x[:, part, None] - mean[:, None]) / std[:, None]
+        out[:, part] = np.sum(weights * ndtr(z), axis=-1) / total
+    return out

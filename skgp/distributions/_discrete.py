@@ -2,14 +2,19 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
+from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution, random_generator, sample_size
+from skgp.distributions._html import Picture
 from skgp.distributions._typing import FloatArray, IntArray, LabelArray, RandomState
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # How far probabilities may be from [0, 1] and from the sum 1.
 _TOLERANCE = 1e-6
@@ -119,6 +124,13 @@ class DiscreteDistribution(Distribution):
         # As many classes lie before the drawn one as have their cumulative probability below u.
         codes = np.sum(total[:, None, :-1] <= uniform[..., None], axis=2)
         return np.asarray(self._classes[codes])
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        ax = _drawing.begin(ax, f"{type(self).__name__}.plot", len(self))
+        return _drawing.draw_probabilities(ax, self._classes.tolist(), self._probs)
+
+    def _pictures(self) -> Sequence[Picture]:
+        return [Picture("probabilities", self._probs, gap=0.2)]
 
     def _codes(self, y: npt.ArrayLike) -> IntArray:
         labels = np.asarray(y)

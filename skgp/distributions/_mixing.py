@@ -10,6 +10,7 @@ from skgp.distributions._components import Components
 from skgp.distributions._counts import CountMixture
 from skgp.distributions._discrete import Bernoulli, Categorical, DiscreteDistribution
 from skgp.distributions._normal_mixture import NormalMixture
+from skgp.distributions._outputs import common_names
 from skgp.distributions._transformed import MonotoneTransformed
 from skgp.distributions._typing import FloatArray
 
@@ -58,7 +59,8 @@ def mix(distributions: Sequence[AnyDistribution]) -> AnyDistribution:
         raise ValueError(f"mix needs distributions of the same rows, got shapes {sorted(shapes)}")
     mixed: Any
     if isinstance(parts[0], NormalMixture):
-        mixed = _normals([part.components() for part in parts])
+        names = common_names([part.output_names for part in parts])
+        mixed = _normals([part.components() for part in parts]).with_output_names(names)
     elif isinstance(parts[0], MonotoneTransformed):
         mixed = MonotoneTransformed._of_bases(parts, mix, "mix")
     elif isinstance(parts[0], CountMixture):

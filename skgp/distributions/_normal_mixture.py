@@ -13,6 +13,7 @@ from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._gathering import gather_rows
 from skgp.distributions._merging import merge_neighbours
+from skgp.distributions._outputs import Names, check_names, common_names, selection
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
 if TYPE_CHECKING:
@@ -59,13 +60,14 @@ class NormalMixture(ContinuousDistribution):
     [4.6408]
     """
 
-    __slots__ = ("_log_w", "_mean", "_scale_tril", "_single", "_std")
+    __slots__ = ("_log_w", "_mean", "_names", "_scale_tril", "_single", "_std")
 
     _log_w: FloatArray  # (1, S) if shared by the rows, else (n, S)
     _mean: FloatArray  # (n, S, P), with P = 1 for a single output
     _std: FloatArray
     _scale_tril: FloatArray | None
     _single: bool
+    _names: Names
 
     def __init__(
         self,
@@ -74,17 +76,7 @@ class NormalMixture(ContinuousDistribution):
         std: npt.ArrayLike | None,
         scale_tril: npt.ArrayLike | None = None,
     ) -> None:
-        centre = _components.check_mean(mean)
-        spread, factor = _components.check_std_and_factor(std, scale_tril, centre.shape)
-        log_w = _components.check_log_weights(log_weights, *centre.shape[:2])
-        single = centre.ndim == 2
-        self._store(
-            _log_w=log_w,
-            _mean=centre[..., None] if single else centre,
-            _std=spread[..., None] if single else spread,
-            _scale_tril=factor,
-            _single=single,
-        )
+        self._fill(*_components.check_parts(log_weights, mean, std, scale_tril))
 
     @classmethod
     def normal(
@@ -157,6 +149,14 @@ class NormalMixture(ContinuousDistribution):
         n_rows, _, n_outputs = self._mean.shape
         return (n_rows,) if self._single else (n_rows, n_outputs)
 
+    @property
+    def output_names(self) -> Names:
+        return self._names
+
+    def with_output_names(self, names: Sequence[str] | None) -> Self:
+        checked = check_names(names, self._mean.shape[2])
+        return self._make(self._log_w, *self._row_parts(slice(None)), self._single, checked)
+
     def __repr__(self) -> str:
         n_rows, n_components, n_outputs = self._mean.shape
         return f"NormalMixture({n_rows=}, {n_outputs=}, {n_components=})"
@@ -217,7 +217,7 @@ class NormalMixture(ContinuousDistribution):
         return self._per_cell(_quadrature.entropy)
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_cell(lambda *parts: _density.logpdf(parts[3], *parts[:3]), y)
+        return self._per_cell(_density.logpdf_at_nodes, self._points(y))
 
     def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
         n_rows, n_components, n_outputs = self._mean.shape
@@ -229,26 +229,15 @@ class NormalMixture(ContinuousDistribution):
         return out
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_cell(lambda *parts: _density.cdf(parts[3], *parts[:3]), y)
+        return self._per_cell(_density.cdf_at_nodes, self._points(y))
 
     def sf(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_cell(
-            lambda *parts: _density.cdf(-parts[3], parts[0], -parts[1], parts[2]), y
-        )
+        return self._per_cell(_density.sf_at_nodes, self._points(y))
 
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
         levels = probabilities(q)
-        flat = levels.ravel()
-        n_rows, n_components, n_outputs = self._mean.shape
-        out = np.empty((n_rows, n_outputs, flat.size))
-        for rows in row_chunks(n_rows, n_components * n_outputs):
-            parts = self._cells(rows)
-            solved = np.empty(parts[0].shape[0] * flat.size)
-            for block in blocks(solved.size, n_components):
-                cell, level = np.divmod(np.arange(block.start, block.stop), flat.size)
-                solved[block] = _solvers.quantile(flat[level], *(part[cell] for part in parts))
-            out[rows] = solved.reshape(-1, n_outputs, flat.size)
-        return out.reshape(self.shape + levels.shape)
+        for_all = np.broadcast_to(levels.ravel(), (*self.shape, levels.size))
+        return self._per_cell(_solvers.quantiles, for_all).reshape(self.shape + levels.shape)
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> FloatArray:
         size = sample_size(size)
@@ -262,7 +251,8 @@ class NormalMixture(ContinuousDistribution):
         return out[:, 0] if self._single else out
 
     def crps(self, y: npt.ArrayLike) -> FloatArray:
-        return self._per_cell(lambda *parts: _crps.crps(parts[3], *parts[:3]), y)
+        points = self._observations(y)
+        return self._per_cell(lambda y, *parts: _crps.crps(y[:, 0], *parts), points)
 
     def affine(self, loc: npt.ArrayLike, scale: npt.ArrayLike) -> Self:
         """Distribution of loc + scale * Y.
@@ -285,7 +275,8 @@ class NormalMixture(ContinuousDistribution):
         shift = _components.check_affine(loc, "loc", n_outputs)
         factor = _components.check_affine(scale, "scale", n_outputs)
         parts = self._mean, self._std, self._scale_tril
-        return self._make(self._log_w, *_components.affine(*parts, shift, factor), self._single)
+        moved = _components.affine(*parts, shift, factor)
+        return self._make(self._log_w, *moved, self._single, self._names)
 
     def merged(self, n_components: int) -> Self:
         """Mixture of fewer components, whose mean and variance are those of this one.
@@ -318,7 +309,7 @@ class NormalMixture(ContinuousDistribution):
         for rows in blocks(n_rows, size):
             parts[:, rows] = merge_neighbours(*self._cells(rows), int(n_components))
         log_w, mean, std = parts
-        return self._make(log_w, mean[..., None], std[..., None], None, self._single)
+        return self._make(log_w, mean[..., None], std[..., None], None, self._single, self._names)
 
     def to_torch(self) -> "torch.distributions.Distribution":
         """Convert to `torch.distributions`, in float64.
@@ -332,34 +323,37 @@ class NormalMixture(ContinuousDistribution):
         return _components.torch_distribution(self.components())
 
     @classmethod
-    def _make(
-        cls,
+    def _make(cls, *parts: Any) -> Self:
+        """Wrap parts that are known to be valid, as `_fill` takes them, without a copy."""
+        dist = cls.__new__(cls)
+        dist._fill(*parts)
+        return dist
+
+    def _fill(
+        self,
         log_w: FloatArray,
         mean: FloatArray,
         std: FloatArray,
         scale_tril: FloatArray | None,
         single: bool,
-    ) -> Self:
-        """Wrap parts that are known to be valid, without a copy."""
-        dist = cls.__new__(cls)
-        dist._store(_log_w=log_w, _mean=mean, _std=std, _scale_tril=scale_tril, _single=single)
-        return dist
+        names: Names = None,
+    ) -> None:
+        parts = {"_log_w": log_w, "_mean": mean, "_std": std, "_scale_tril": scale_tril}
+        self._store(**parts, _single=single, _names=names)
 
     def _take(self, rows: slice | IntArray) -> Self:
-        return self._make(self._row_log_w(rows), *self._row_parts(rows), self._single)
+        return self._make(self._row_log_w(rows), *self._row_parts(rows), self._single, self._names)
 
     def _take_outputs(self, outputs: Any) -> Self:
-        single = isinstance(outputs, int | np.integer)
-        select = [int(outputs)] if single else outputs
+        select, single = selection(outputs, self._names)
         mean, std, scale_tril = self._mean[..., select], self._std[..., select], self._scale_tril
         if mean.ndim != 3 or mean.shape[2] == 0:
-            raise IndexError(
-                "outputs must be an integer, a slice or a one-dimensional array that selects at "
-                "least one output"
-            )
+            raise IndexError("outputs must be an integer, a slice or a one-dimensional array that "
+                             "selects at least one output")  # fmt: skip
         if scale_tril is not None:
             scale_tril = None if single else _joint.lower_factor(scale_tril[..., select, :])
-        return self._make(self._log_w, mean, std, scale_tril, single)
+        names = None if self._names is None else tuple(np.array(self._names)[select].tolist())
+        return self._make(self._log_w, mean, std, scale_tril, single, names)
 
     @classmethod
     def _join(cls, parts: Sequence[Self]) -> Self:
@@ -369,7 +363,8 @@ class NormalMixture(ContinuousDistribution):
             [part.components() for part in parts]
         )
         with np.errstate(divide="ignore"):
-            return cls(np.log(weights), mean, std, scale_tril)
+            joined = cls(np.log(weights), mean, std, scale_tril)
+        return joined.with_output_names(common_names([p._names for p in parts]))
 
     def _row_log_w(self, rows: slice | IntArray) -> FloatArray:
         return self._log_w if self._log_w.shape[0] == 1 else self._log_w[rows]
@@ -387,13 +382,18 @@ class NormalMixture(ContinuousDistribution):
         return _components.cells(log_w, mean, std)
 
     def _per_cell(
-        self, func: Callable[..., FloatArray], y: npt.ArrayLike | None = None
+        self, func: Callable[..., FloatArray], points: FloatArray | None = None
     ) -> FloatArray:
-        """Apply `func(log_w, mean, std[, y])` to the outputs of chunks of rows."""
+        """Apply `func([points, ]log_w, mean, std)` to the outputs of chunks of rows.
+
+        Points have the shape `shape`, or a last axis more; `func` sees those (cells, k) of cells.
+        """
         n_rows, n_components, n_outputs = self._mean.shape
-        points = [] if y is None else [self._observations(y).reshape(n_rows, n_outputs)]
-        out = np.empty((n_rows, n_outputs))
-        for rows in row_chunks(n_rows, n_components * n_outputs):
-            values = func(*self._cells(rows), *(point[rows].ravel() for point in points))
-            out[rows] = values.reshape(-1, n_outputs)
-        return out.reshape(self.shape)
+        shape = self.shape if points is None else points.shape
+        each = shape[-1] if len(shape) > self.ndim else 1
+        given = [] if points is None else [points.reshape(n_rows, n_outputs, each)]
+        out = np.empty((n_rows, n_outputs, each))
+        for rows in row_chunks(n_rows, n_components * n_outputs * each):
+            values = func(*(part[rows].reshape(-1, each) for part in given), *self._cells(rows))
+            out[rows] = values.reshape(-1, n_outputs, each)
+        return out.reshape(shape)

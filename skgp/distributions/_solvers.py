@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
-from skgp.distributions._chunks import row_chunks
+from skgp.distributions._chunks import blocks, row_chunks
 from skgp.distributions._density import (
     SMALLEST_STD,
     cdf,
@@ -19,6 +19,16 @@ _MAX_ITER = 400
 _RELATIVE_TAIL_TOLERANCE = 1e-12
 _STEP_TOLERANCE = 1e-10
 _MAX_STARTS = 64
+
+
+def quantiles(q: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Solve F(x) = q for each cell and each of its k probabilities `q` of shape (B, k)."""
+    flat, parts = q.reshape(-1), (log_w, mean, std)
+    out = np.empty(flat.size)
+    for block in blocks(flat.size, mean.shape[1]):
+        cell = np.arange(block.start, block.stop) // q.shape[1]
+        out[block] = quantile(flat[block], *(part[cell] for part in parts))
+    return out.reshape(q.shape)
 
 
 def quantile(q: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

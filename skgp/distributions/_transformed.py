@@ -8,9 +8,10 @@ import numpy.typing as npt
 
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
-from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes
+from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
 from skgp.distributions._magnitude import binary_exponent
 from skgp.distributions._normal_mixture import NormalMixture
+from skgp.distributions._outputs import Names
 from skgp.distributions._quadrature import panel_quadrature
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
@@ -102,6 +103,13 @@ class MonotoneTransformed(ContinuousDistribution):
         """Shape of the mean: (n,) or (n, P)."""
         return self._base.shape
 
+    @property
+    def output_names(self) -> Names:
+        return self._base.output_names
+
+    def with_output_names(self, names: Sequence[str] | None) -> Self:
+        return self._with_base(self._base.with_output_names(names))
+
     def __repr__(self) -> str:
         return f"MonotoneTransformed({self._base!r})"
 
@@ -131,7 +139,7 @@ class MonotoneTransformed(ContinuousDistribution):
         return _apply(self._inverse_func, self._base.median(), "inverse_func")
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
-        points = self._observations(y)
+        points = self._points(y)
         z = self._forward(points)
         return _add_log_slope(self._base.logpdf(z), self._log_slope(points, z))
 
@@ -142,12 +150,12 @@ class MonotoneTransformed(ContinuousDistribution):
         return _add_log_slope(self._base.joint_logpdf(z), slope.reshape(len(self), -1).sum(axis=1))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._forward(self._observations(y))
-        return np.where(self._sign > 0.0, self._base.cdf(z), self._base.sf(z))
+        z = self._forward(self._points(y))
+        return np.where(self._beside(self._sign, z) > 0.0, self._base.cdf(z), self._base.sf(z))
 
     def sf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._forward(self._observations(y))
-        return np.where(self._sign > 0.0, self._base.sf(z), self._base.cdf(z))
+        z = self._forward(self._points(y))
+        return np.where(self._beside(self._sign, z) > 0.0, self._base.sf(z), self._base.cdf(z))
 
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
         levels = probabilities(q)
@@ -169,8 +177,7 @@ class MonotoneTransformed(ContinuousDistribution):
         z0 = self._forward(self._observations(y)).reshape(-1)
         out = np.empty(y0.size)
         for cells, z, weights, parts in self._quadrature(z0):
-            log_w, mean, std = parts
-            lower, upper = cdf_at_nodes(z, *parts), cdf_at_nodes(-z, log_w, -mean, std)
+            lower, upper = cdf_at_nodes(z, *parts), sf_at_nodes(z, *parts)
             tail = np.where(z < z0[cells, None], lower, upper)
             error = np.abs(self._at_nodes(z) - y0[cells, None])
             out[cells] = 2.0 * np.sum(weights * tail * error, axis=1)
@@ -203,21 +210,37 @@ class MonotoneTransformed(ContinuousDistribution):
 
     def _forward(self, y: FloatArray) -> FloatArray:
         """Z of observed values; beyond the support it is infinite, as nothing lies there."""
-        z = _apply(self._func, y, "func")
+        z = self._apply(self._func, y, "func")
         undefined = np.isnan(z) & ~np.isnan(y)
         if not undefined.any():
             return z
         # The support is an interval that holds the median: beyond it is below or above.
         with np.errstate(invalid="ignore"):
-            beyond = np.sign(y - self.median()) * self._sign * np.inf
+            side = np.sign(y - self._beside(self.median(), y))
+            beyond = side * self._beside(self._sign, y) * np.inf
         return np.where(undefined, beyond, z)
 
     def _inverse(self, z: FloatArray) -> FloatArray:
-        """`inverse_func` of an array (n, P, k), handed over as (n * k, P) or (n * k,)."""
-        columns = np.swapaxes(z, 1, 2)
-        flat = columns.reshape(-1) if self._base.ndim == 1 else columns.reshape(-1, z.shape[1])
-        y = _apply(self._inverse_func, flat, "inverse_func").reshape(columns.shape)
-        return np.swapaxes(y, 1, 2)
+        """`inverse_func` of an array (n, P, k)."""
+        points = z[:, 0] if self.ndim == 1 else z
+        return self._apply(self._inverse_func, points, "inverse_func").reshape(z.shape)
+
+    def _apply(self, func: Elementwise, values: FloatArray, name: str) -> FloatArray:
+        """A user's function, which sees several points of each row as rows (n * k, P) or (n * k,).
+
+        The values have the shape of the distribution, but for the number of rows, and maybe a
+        last axis of k points.
+        """
+        if values.ndim == self.ndim:
+            return _apply(func, values, name)
+        columns = np.moveaxis(values, -1, 1)
+        result = _apply(func, columns.reshape(-1, *columns.shape[2:]), name)
+        return np.moveaxis(result.reshape(columns.shape), 1, -1)
+
+    def _beside(self, values: FloatArray, points: FloatArray) -> FloatArray:
+        """Values of rows or outputs, with the axis of the points if there is one."""
+        whole = np.broadcast_to(values, self.shape)
+        return whole if points.ndim == self.ndim else whole[..., np.newaxis]
 
     def _at_nodes(self, z: FloatArray) -> FloatArray:
         """`inverse_func` at the nodes (cells, G) of whole rows."""
@@ -227,9 +250,9 @@ class MonotoneTransformed(ContinuousDistribution):
         """Logarithm of |dz/dy|."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._func_derivative is not None:
-                return np.log(np.abs(_apply(self._func_derivative, y, "func_derivative")))
-            h = _STEP * self._base.std()
-            g = [_apply(self._inverse_func, z + k * h, "inverse_func") for k in (-2, -1, 1, 2)]
+                return np.log(np.abs(self._apply(self._func_derivative, y, "func_derivative")))
+            h = _STEP * self._beside(self._base.std(), z)
+            g = [self._apply(self._inverse_func, z + k * h, "inverse_func") for k in (-2, -1, 1, 2)]
             return -np.log(np.abs((g[0] - 8.0 * g[1] + 8.0 * g[2] - g[3]) / (12.0 * h)))
 
     def _quadrature(self, split: FloatArray | None = None) -> Iterator[_Nodes]:

@@ -96,6 +96,8 @@ SHARED: Final[dict[str, str]] = {
         $class_record
         n_outputs_ : int
             Number P of outputs.
+        output_names_ : tuple of str or None
+            Names of the columns of y, or of the series, which predictive distributions have, too.
         noise_variance_ : float or array (P,)
             Variance of the observation noise, squared units of y.
         likelihood_parameters_ : dict
@@ -135,9 +137,9 @@ def complete_docstring(cls: type, texts: Mapping[str, str]) -> None:
         "most_steps": "10,000",
         "auto_dtype": "float64 for a table of one batch and float32 for a larger one",
     }
-    texts = {
-        name: indent(dedent(text), " " * 4).strip()
-        for name, text in {**SHARED, **defaults, **texts}.items()
-    }
+    texts = {**SHARED, **defaults, **texts}
     while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
-        cls.__doc__ = Template(cls.__doc__).substitute(texts)
+        page = Template(cls.__doc__)
+        needed = {name: dedent(texts[name]) for name in page.get_identifiers()}
+        indented = {name: indent(text, " " * 4).strip() for name, text in needed.items()}
+        cls.__doc__ = page.substitute(indented)

@@ -177,7 +177,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             Joint over the columns of the table, in their units.
         """
         chunks = self._predictive(Z)
-        return NormalMixture.gather(chunks.parts, chunks.n_rows)
+        dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
+        return dist.with_output_names(getattr(self, "feature_names_in_", None))
 
     def inverse_transform(self, Z: Any) -> Array:
         """Mean of `predict_dist`.

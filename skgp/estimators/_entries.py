@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from string import Template
 from textwrap import dedent, fill, indent
@@ -62,7 +63,7 @@ class Parameter:
         options = list(options)
         return cls(name, literal(options), f'"{default}"', [one_of(*options)], text)
 
-    @property
+    @cached_property
     def entry(self) -> str:
         """What stands in a docstring: name, type, default and text."""
         text = dedent(self.text).strip()

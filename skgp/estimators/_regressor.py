@@ -1,5 +1,6 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
+import math
 from numbers import Integral
 from typing import Any, Literal, Self, overload
 
@@ -10,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
+from skgp.fitting.arguments import output_names
 from skgp.fitting.draws import joint_draws
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.joint import joint_covariance
@@ -19,6 +21,7 @@ from skgp.fitting.rows import (
     check_counts,
     check_observed,
     check_rows,
+    check_same_names,
     check_same_outputs,
     split_rows,
 )
@@ -84,7 +87,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """
         with self._becoming() as (working, report):
             working._validate_params()
-            rows = working._rows(X, y, sample_weight, reset=not working._continues())
+            reset = not working._continues()
+            rows = working._rows(X, y, sample_weight, reset=reset)
+            check_same_names("y_val", output_names(y_val), output_names(y))
             check_observed(rows.y)
             report += working._outliers_to_check(rows)
             rng = check_random_state(working.random_state)
@@ -92,7 +97,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             rows, held_out = working._split_off(
                 rows, given, rng, read=working._rows_to_validate, split=split_rows
             )
-            kind = working._targets(), _remembered(rows.y)
+            kind = working._targets(), working._remembered(y, rows, reset=reset)
             report += working._train(X, y, rows, held_out, rng, *kind)
         return self
 
@@ -132,8 +137,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
-            rows = working._rows(X, y, sample_weight, reset=not working._is_fitted())
-            kind = working._targets(), _remembered(rows.y)
+            reset = not working._is_fitted()
+            rows = working._rows(X, y, sample_weight, reset=reset)
+            kind = working._targets(), working._remembered(y, rows, reset=reset)
             report += working._train_chunk(rows, n_total, *kind)
         return self
 
@@ -153,7 +159,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         fitted = self._snapshot()
         model, shape = fitted.model_, fitted._output_shape
         chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
-        return fitted._observed(NormalMixture.gather(chunks.parts, chunks.n_rows))
+        dist = fitted._observed(NormalMixture.gather(chunks.parts, chunks.n_rows))
+        return dist.with_output_names(fitted._names)
 
     @overload
     def predict(
@@ -319,6 +326,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             check_counts(rows.y)
         if not reset:
             check_same_outputs("y", rows.y, self._output_shape)
+            check_same_names("y", output_names(y), self._names)
         return rows
 
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
@@ -327,6 +335,17 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         if self._has_counts:
             check_counts(rows.y, "y_val")
         return rows
+
+    @property
+    def _names(self) -> tuple[str, ...] | None:
+        """Names of the outputs; files of earlier versions have none."""
+        return getattr(self, "output_names_", None)
+
+    def _remembered(self, y: Any, rows: Rows, *, reset: bool) -> dict[str, Any]:
+        """What a fit remembers of its targets; if not `reset`, it goes on with a model."""
+        names = output_names(y) or (None if reset else self._names)
+        shape = rows.y.shape[1:]
+        return {"n_outputs_": math.prod(shape), "_output_shape": shape, "output_names_": names}
 
     @property
     def _has_counts(self) -> bool:
@@ -375,7 +394,8 @@ class GPRegressor(Regressor):
         fitted = self._snapshot()
         model, shape = fitted.model_, fitted._output_shape
         chunks = normal_mixtures(model, fitted._inputs(X), model.noiseless_predictor(), shape)
-        return NormalMixture.gather(chunks.parts, chunks.n_rows)
+        dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
+        return dist.with_output_names(fitted._names)
 
     posterior = _attributes.posterior
     sample_functions = _attributes.sample_functions
@@ -384,8 +404,3 @@ class GPRegressor(Regressor):
     input_powers_ = property(_attributes.input_powers)
     inducing_points_ = property(_attributes.inducing_points)
     stack_ = property(_attributes.stack)
-
-
-def _remembered(y: Array) -> dict[str, Any]:
-    """What a fit remembers of its targets (n,) or (n, P)."""
-    return {"n_outputs_": 1 if y.ndim == 1 else y.shape[1], "_output_shape": y.shape[1:]}

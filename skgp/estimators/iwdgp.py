@@ -273,9 +273,9 @@ class IWDGPRegressor(GPRegressor):
             raise ValueError(f"method must be 'mixture' or 'kde', got {method!r}")
         chunks = self._predictive(X)
         dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
-        if method == "mixture":
-            return dist
-        return kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))
+        if method == "kde":
+            dist = kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))
+        return dist.with_output_names(self._names)
 
     def _observed(self, dist: NormalMixture) -> NormalMixture:
         if math.prod(self._output_shape) > 1:

@@ -63,6 +63,15 @@ def inputs_to_check(X: Any, name: str) -> Any:
     return kept_on_disk(unmasked(X, name))
 
 
+def output_names(y: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a data frame, or of a series, if all are strings."""
+    names = list(getattr(y, "columns", []))
+    if not names and hasattr(y, "to_frame"):  # a series of pandas or polars
+        names = [y.name]
+    has_names = names and all(isinstance(name, str) and name for name in names)
+    return tuple(names) if has_names else None
+
+
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
     """Refuse weights of classes, by label, that no row can have, and name the class."""
     for label, weight in class_weight.items():

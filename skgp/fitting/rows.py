@@ -210,6 +210,17 @@ def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> No
         )
 
 
+def check_same_names(
+    name: str, given: tuple[str, ...] | None, known: tuple[str, ...] | None
+) -> None:
+    """Refuse targets whose columns have other names than the model's outputs, or another order."""
+    if given is not None and known is not None and given != known:
+        raise ValueError(
+            f"{name} has the columns {list(given)}, and the model was fitted on {list(known)}: "
+            "pass the same in the same order"
+        )
+
+
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
     """Training and validation rows by one random split; `fraction` is the share held out.
 

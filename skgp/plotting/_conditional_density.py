@@ -16,7 +16,7 @@ from skgp.plotting._display import (
     merge_style,
 )
 from skgp.plotting._input_line import InputLine
-from skgp.plotting._observed import FloatArray, check_output, select_output
+from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,8 +48,8 @@ class ConditionalDensityDisplay(Display):
         Predictive mean, in the units of y.
     data : tuple of two ndarrays of shape (n,), default=None
         Inputs and outcomes of observed rows.
-    x_name : str, default="x"
-        Label of the input.
+    x_name, y_name : str, default="x", "y"
+        Labels of the input and of the output.
     name : str, default=None
         Label of the model.
 
@@ -101,6 +101,7 @@ class ConditionalDensityDisplay(Display):
         *,
         data: tuple[FloatArray, FloatArray] | None = None,
         x_name: str = "x",
+        y_name: str = "y",
         name: str | None = None,
     ) -> None:
         self.x = x
@@ -109,6 +110,7 @@ class ConditionalDensityDisplay(Display):
         self.mean = mean
         self.data = data
         self.x_name = x_name
+        self.y_name = y_name
         self.name = name
 
     @classmethod
@@ -122,7 +124,7 @@ class ConditionalDensityDisplay(Display):
         y_grid: int | ArrayLike = 200,
         column: int | str | None = None,
         at: int = 0,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -150,8 +152,8 @@ class ConditionalDensityDisplay(Display):
         at : int, default=0
             Number of the row of X whose values the other columns are held at. To hold them at other
             values, such as the medians, put a row of these into X.
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model; the class of the innermost estimator if None.
         ax : matplotlib Axes, default=None
@@ -195,7 +197,7 @@ class ConditionalDensityDisplay(Display):
         y_grid: int | ArrayLike = 200,
         data: tuple[FloatArray, FloatArray] | None = None,
         x_name: str = "x",
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -218,8 +220,8 @@ class ConditionalDensityDisplay(Display):
             Inputs and outcomes of observed rows, drawn as dots.
         x_name : str, default="x"
             Label of the input.
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model.
         ax : matplotlib Axes, default=None
@@ -243,7 +245,8 @@ class ConditionalDensityDisplay(Display):
         y = outcome_grid(y_grid, dist, chosen, None if data is None else data[1])
         density = cell_densities(y, dist, chosen)
         mean = select_output(dist.mean(), chosen)
-        display = cls(values, y, density, mean, data=data, x_name=x_name, name=name)
+        y_name = output_name(output, dist)
+        display = cls(values, y, density, mean, data=data, x_name=x_name, y_name=y_name, name=name)
         return display.plot(ax, **kwargs)
 
     def plot(
@@ -310,7 +313,7 @@ class ConditionalDensityDisplay(Display):
         label = labelled(f"density, full colour from {highest:.2g}", name)
         ax.fill([], [], color=color, alpha=_OPACITY, linewidth=0.0, label=label)
         self.points_ = None if self.data is None else _draw_points(ax, self.data, max_points)
-        ax.set(xlabel=self.x_name, ylabel="y")
+        ax.set(xlabel=self.x_name, ylabel=self.y_name)
         add_legend(ax, "upper left")
         return self
 

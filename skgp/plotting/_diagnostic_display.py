@@ -30,7 +30,7 @@ class DiagnosticDisplay(OutcomeDisplay):
         y_true: ArrayLike,
         dist: ContinuousDistribution,
         *,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -42,8 +42,8 @@ class DiagnosticDisplay(OutcomeDisplay):
         y_true : array-like of shape (n,) or (n, P)
             Outcomes; NaN entries are left out.
         dist : predictive distribution of shape (n,) or (n, P)
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model.
         ax : matplotlib Axes, default=None

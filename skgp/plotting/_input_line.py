@@ -66,7 +66,7 @@ class InputLine:
         return cls(values, rows, observed, name)
 
     def outcomes(
-        self, y: ArrayLike | None, dist: ContinuousDistribution, output: int | None
+        self, y: ArrayLike | None, dist: ContinuousDistribution, output: int | str | None
     ) -> tuple[FloatArray, FloatArray] | None:
         """Inputs and outcomes (n,) of the rows that the line was made from, to be drawn as dots."""
         if y is None:

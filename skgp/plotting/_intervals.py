@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import add_legend, count_on_x, has_label, labelled, merge_style, percent
-from skgp.plotting._observed import FloatArray, Observed
+from skgp.plotting._observed import FloatArray, Observed, output_name
 from skgp.plotting._outcome_display import OutcomeDisplay
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class IntervalDisplay(OutcomeDisplay):
         Predictive mean and ends of the predictive interval of each outcome.
     coverage : float
         Nominal coverage of the intervals.
+    y_name : str, default="y"
+        Label of the output.
     name : str, default=None
         Label of the model.
 
@@ -72,6 +74,7 @@ class IntervalDisplay(OutcomeDisplay):
         upper: FloatArray,
         *,
         coverage: float,
+        y_name: str = "y",
         name: str | None = None,
     ) -> None:
         self.y_true = y_true
@@ -79,6 +82,7 @@ class IntervalDisplay(OutcomeDisplay):
         self.lower = lower
         self.upper = upper
         self.coverage = coverage
+        self.y_name = y_name
         self.name = name
 
     @classmethod
@@ -88,7 +92,7 @@ class IntervalDisplay(OutcomeDisplay):
         dist: ContinuousDistribution,
         *,
         coverage: float = 0.9,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -102,8 +106,8 @@ class IntervalDisplay(OutcomeDisplay):
         dist : predictive distribution of shape (n,) or (n, P)
         coverage : float, default=0.9
             Nominal coverage of the central intervals, in [0, 1].
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model.
         ax : matplotlib Axes, default=None
@@ -122,7 +126,8 @@ class IntervalDisplay(OutcomeDisplay):
         """
         observed = Observed.check(y_true, dist, output)
         data = map(observed.select, (y_true, dist.mean(), *dist.interval(coverage)))
-        return cls(*data, coverage=coverage, name=name).plot(ax, **kwargs)
+        y_name = output_name(output, dist)
+        return cls(*data, coverage=coverage, y_name=y_name, name=name).plot(ax, **kwargs)
 
     def plot(
         self,
@@ -184,6 +189,6 @@ class IntervalDisplay(OutcomeDisplay):
         shown = "" if len(rank) == n_rows else f" ({len(rank)} of {n_rows:,} drawn)"
         by = "outcome" if order == "outcome" else "predicted mean"
         count_on_x(ax)
-        ax.set(xlabel=f"rank by {by}{shown}", ylabel="y")
+        ax.set(xlabel=f"rank by {by}{shown}", ylabel=self.y_name)
         add_legend(ax, "upper left")
         return self

@@ -85,7 +85,7 @@ class NoiseFractionDisplay(Display):
         estimators: Mapping[str, Any],
         X: Any,
         *,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -98,8 +98,8 @@ class NoiseFractionDisplay(Display):
             Their innermost estimators have `predict_dist` and `predict_latent`; searches, pipelines
             and transformed targets are looked through.
         X : array-like of shape (n, D)
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the dots.
         ax : matplotlib Axes, default=None
@@ -171,7 +171,7 @@ class NoiseFractionDisplay(Display):
         return self
 
 
-def _fractions(estimator: Any, X: Any, output: int | None) -> FloatArray:
+def _fractions(estimator: Any, X: Any, output: int | str | None) -> FloatArray:
     dist = predict_dist(estimator, X)
     noise = dist.var() - predict_latent(estimator, X).var()
     # Without noise the difference is zero up to rounding of either sign.

@@ -27,7 +27,9 @@ class Observed:
     output: int
 
     @classmethod
-    def check(cls, y_true: ArrayLike, dist: ContinuousDistribution, output: int | None) -> Self:
+    def check(
+        cls, y_true: ArrayLike, dist: ContinuousDistribution, output: int | str | None
+    ) -> Self:
         """Check the targets against the distribution, and the choice of the output."""
         y = check_targets(y_true, dist, None).y
         return cls(~np.isnan(y).reshape(len(y), -1), check_output(output, dist))
@@ -39,13 +41,18 @@ class Observed:
         return entries[self.seen[:, self.output], self.output]
 
 
-def check_output(output: int | None, dist: ContinuousDistribution) -> int:
+def check_output(output: int | str | None, dist: ContinuousDistribution) -> int:
     """The output to draw: it must be named if there are several."""
     n_outputs = 1 if len(dist.shape) == 1 else dist.shape[1]
+    names = list(dist.output_names or ())
+    if isinstance(output, str):
+        if output not in names:
+            raise ValueError(f"output={output!r} is no name of an output: they have {names}.")
+        return names.index(output)
     if output is None and n_outputs > 1:
         raise ValueError(
             f"The distribution has {n_outputs} outputs: choose one by output=0 to "
-            f"output={n_outputs - 1}."
+            f"output={n_outputs - 1}{', or by its name out of ' + str(names) if names else ''}."
         )
     chosen = 0 if output is None else output
     if not 0 <= chosen < n_outputs:
@@ -54,6 +61,12 @@ def check_output(output: int | None, dist: ContinuousDistribution) -> int:
             "from 0."
         )
     return chosen
+
+
+def output_name(output: int | str | None, dist: ContinuousDistribution) -> str:
+    """What to write on the axis of the chosen output."""
+    names = dist.output_names
+    return "y" if names is None else names[check_output(output, dist)]
 
 
 def select_output(values: FloatArray, output: int) -> FloatArray:

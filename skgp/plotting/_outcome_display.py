@@ -23,7 +23,7 @@ class OutcomeDisplay(Display):
         y_true: ArrayLike,
         dist: ContinuousDistribution,
         *,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -37,7 +37,7 @@ class OutcomeDisplay(Display):
         X: Any,
         y: ArrayLike,
         *,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -52,8 +52,8 @@ class OutcomeDisplay(Display):
         X : array-like of shape (n, D)
         y : array-like of shape (n,) or (n, P)
             Outcomes; NaN entries are left out.
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model; the class of the innermost estimator if None.
         ax : matplotlib Axes, default=None

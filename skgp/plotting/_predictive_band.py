@@ -16,7 +16,7 @@ from skgp.plotting._display import (
     percent,
 )
 from skgp.plotting._input_line import InputLine
-from skgp.plotting._observed import FloatArray, check_output, select_output
+from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,8 +44,8 @@ class PredictiveBandDisplay(Display):
         Nominal coverage of the intervals.
     data : tuple of two ndarrays of shape (n,), default=None
         Inputs and outcomes of observed rows.
-    x_name : str, default="x"
-        Label of the input.
+    x_name, y_name : str, default="x", "y"
+        Labels of the input and of the output.
     name : str, default=None
         Label of the model.
 
@@ -98,6 +98,7 @@ class PredictiveBandDisplay(Display):
         coverage: float,
         data: tuple[FloatArray, FloatArray] | None = None,
         x_name: str = "x",
+        y_name: str = "y",
         name: str | None = None,
     ) -> None:
         self.x = x
@@ -109,6 +110,7 @@ class PredictiveBandDisplay(Display):
         self.coverage = coverage
         self.data = data
         self.x_name = x_name
+        self.y_name = y_name
         self.name = name
 
     @classmethod
@@ -122,7 +124,7 @@ class PredictiveBandDisplay(Display):
         column: int | str | None = None,
         at: int = 0,
         coverage: float = 0.95,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -149,8 +151,8 @@ class PredictiveBandDisplay(Display):
             values, such as the medians, put a row of these into X.
         coverage : float, default=0.95
             Nominal coverage of the central intervals, in [0, 1].
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model; the class of the innermost estimator if None.
         ax : matplotlib Axes, default=None
@@ -197,7 +199,7 @@ class PredictiveBandDisplay(Display):
         coverage: float = 0.95,
         data: tuple[FloatArray, FloatArray] | None = None,
         x_name: str = "x",
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -218,8 +220,8 @@ class PredictiveBandDisplay(Display):
             Inputs and outcomes of observed rows, drawn as dots.
         x_name : str, default="x"
             Label of the input.
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model.
         ax : matplotlib Axes, default=None
@@ -244,7 +246,10 @@ class PredictiveBandDisplay(Display):
         ends = [*dist.interval(coverage), *(() if latent is None else latent.interval(coverage))]
         chosen = check_output(output, dist)
         parts = [select_output(part, chosen) for part in (dist.mean(), *ends)]
-        display = cls(values, *parts, coverage=coverage, data=data, x_name=x_name, name=name)
+        y_name = output_name(output, dist)
+        display = cls(
+            values, *parts, coverage=coverage, data=data, x_name=x_name, y_name=y_name, name=name
+        )
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
@@ -291,6 +296,6 @@ class PredictiveBandDisplay(Display):
             linewidth=0.0,
             label=labelled(f"function and noise, {percent(self.coverage)}", name),
         )
-        ax.set(xlabel=self.x_name, ylabel="y")
+        ax.set(xlabel=self.x_name, ylabel=self.y_name)
         add_legend(ax, "upper left")
         return self

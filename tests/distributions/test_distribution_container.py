@@ -261,16 +261,6 @@ def test_frame_of_classes():
     assert frame["yes"].tolist() == [0.8]
 
 
-def test_html_shows_the_first_rows_and_escapes_labels(make):
-    html = make("single", n=30)._repr_html_()
-    assert "NormalMixture(n_rows=30, n_outputs=1, n_components=4)" in html
-    assert html.count("<tr>") == 11
-    assert f"{make('single', n=30).mean()[0]:.4g}" in html
-    assert "first 10 rows" in html
-    assert "&lt;b&gt;" in Categorical([[1.0]], classes=["<b>"])._repr_html_()
-    assert "1 q95" in make("outputs")._repr_html_()
-
-
 @pytest.mark.parametrize("S", [1, 4])
 def test_torch_has_the_same_density(make, S):
     torch = pytest.importorskip("torch")

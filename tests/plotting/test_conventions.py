@@ -36,16 +36,17 @@ ARGUMENTS: dict[type, dict[str, Any]] = {
     PITDisplay: {"pit": ONE},
     ReliabilityDisplay: {"pit": ONE},
     IntervalDisplay: {
-        "y_true": ONE, "mean": ONE, "lower": ONE - 1, "upper": ONE + 1, "coverage": 0.9,
+        "y_true": ONE, "mean": ONE, "lower": ONE - 1, "upper": ONE + 1,
+        "coverage": 0.9, "y_name": "delay",
     },
     PredictiveBandDisplay: {
         "x": ONE, "mean": ONE, "lower": ONE - 2, "upper": ONE + 2,
         "latent_lower": ONE - 1, "latent_upper": ONE + 1,
-        "coverage": 0.9, "data": (ONE, ONE), "x_name": "speed",
+        "coverage": 0.9, "data": (ONE, ONE), "x_name": "speed", "y_name": "delay",
     },
     ConditionalDensityDisplay: {
         "x": ONE, "y": TWO[:, 0], "density": np.array([ONE, ONE[::-1]]), "mean": ONE,
-        "data": (ONE, ONE), "x_name": "speed",
+        "data": (ONE, ONE), "x_name": "speed", "y_name": "delay",
     },
     RowDensityDisplay: {
         "rows": np.array([0, 5]), "y": ONE, "density": np.array([ONE, ONE[::-1]]),

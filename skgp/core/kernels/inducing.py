@@ -2,7 +2,6 @@
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import MiniBatchKMeans
 
 Array = npt.NDArray[np.float64]
 
@@ -28,6 +27,8 @@ def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) 
     array of shape (min(M, number of distinct rows), D)
         All distinct rows, sorted, if there are no more than M.
     """
+    from sklearn.cluster import MiniBatchKMeans  # a sixth of a second
+
     counts = weight > 0.0
     distinct, number = np.unique(X[counts], axis=0, return_inverse=True)
     if distinct.shape[0] <= n_inducing:

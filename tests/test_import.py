@@ -1,0 +1,18 @@
+"""`import skgp` loads no more than it needs: what is slow or optional waits for its first use."""
+
+import subprocess
+import sys
+
+WAITING = (
+    "catboost", "matplotlib", "ngboost", "polars", "pyarrow.dataset", "quantile_forest", "ray",
+    "safetensors", "sklearn.cluster", "sklearn.ensemble", "sklearn.tree", "skgp.plotting",
+    "skgp.streams", "torch._dynamo", "torch._inductor",
+)  # fmt: skip
+
+
+def test_import_leaves_out_what_is_slow_or_optional() -> None:
+    code = "import skgp, sys; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(out.stdout.split())
+    assert "skgp.estimators.svgp" in loaded
+    assert not loaded & set(WAITING)
