@@ -21,7 +21,7 @@ _TOP = f"""\
 they exist, and that the numbers below stand on the page that a row links to. Published numbers
 stand in parentheses.
 
-- works: as in the paper, tested, and where the paper prints a number, level with it on what was run.
+- works: as in the paper, tested, and level with the printed number on what was run.
 - behind: run, and short of the paper, or too small a part of it was run.
 - not run: the code is there, the paper's experiment is not.
 """
