@@ -58,7 +58,11 @@ LEVELS = (
         "skgp.estimators._documentation",
         "skgp.estimators._entries",
     ),
-    ("skgp.estimators._fit_groups", "skgp.estimators._model_groups"),
+    (
+        "skgp.estimators._fit_groups",
+        "skgp.estimators._layer_choices",
+        "skgp.estimators._model_groups",
+    ),
     ("skgp.estimators._estimator", "skgp.estimators._parameters"),
     (
         "skgp.estimators._classifier",

@@ -14,9 +14,9 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from skgp.estimators import _entries, _fit_groups, _model_groups
+from skgp.estimators import _entries, _fit_groups, _layer_choices, _model_groups
 from skgp.estimators._entries import Deviation, Parameter
 from skgp.estimators._parameters import GROUPS, PARAMETERS, members
 
@@ -61,7 +61,8 @@ class Family(NamedTuple):
 
 def families(source: str) -> Iterator[Family]:
     """The classes of a file that have the decorator `family`."""
-    names: dict[str, Any] = {**vars(_entries), **vars(_fit_groups), **vars(_model_groups)}
+    modules = (_entries, _fit_groups, _model_groups, _layer_choices)
+    names = {name: value for module in modules for name, value in vars(module).items()}
     names["family"] = lambda texts=None, **deviations: deviations
     for node in ast.parse(source).body:
         for decorator in getattr(node, "decorator_list", []):

@@ -64,12 +64,6 @@ _WIDTH: Final = Parameter("width", "int", "3", [at_least(1)])
 _N_INDUCING: Final = Parameter("n_inducing", "int", "300", [at_least(1)])
 _COVARIANCE: Final = Parameter.choice("covariance", ("full", "diagonal"), "full")
 _BETA_REG: Final = Parameter("beta_reg", "float", "1.0", [PENALTY])
-# `n_inducing` of a deep family that can choose it.
-AUTO_INDUCING: Final = Deviation(
-    annotation='int | Literal["auto"]',
-    default='"auto"',
-    constraint=[at_least(1), one_of("auto")],
-)
 # `beta_reg` of a family that can choose it.
 AUTO_BETA_REG: Final = Deviation(
     annotation='float | Literal["auto"]', default='"auto"', constraint=[PENALTY, one_of("auto")]

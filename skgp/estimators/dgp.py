@@ -1,11 +1,13 @@
 """Deep Gaussian processes by doubly stochastic variational inference."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, gamma_robust
+from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import LAYER_KERNELS, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -16,7 +18,13 @@ from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.warping import Warping
 
 
-@family(texts={"most_steps": "2,000"}, kernel=LAYER_KERNELS, likelihood=OBSERVED)
+@family(
+    texts={"most_steps": "2,000"},
+    kernel=LAYER_KERNELS,
+    n_inducing=LAYER_INDUCING,
+    share_kernel=OWN_KERNELS,
+    likelihood=OBSERVED,
+)
 class DGPRegressor(GPRegressor):
     """Deep GP regression by doubly stochastic variational inference.
 
@@ -36,9 +44,10 @@ class DGPRegressor(GPRegressor):
         Samples of the hidden functions for each row of a training step.
     n_prediction_samples : int, default=32
         Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        sample.
+    n_inducing : int or list of int, default=300
+        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
+        from the inputs upwards; cost grows with M^2 per row and sample.
+    $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     objective : {"elbo", "predictive"}, default="elbo"
@@ -81,6 +90,7 @@ class DGPRegressor(GPRegressor):
     # Parameters that the constructor stores.
     gamma: float | None
     objective: str
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
@@ -90,7 +100,8 @@ class DGPRegressor(GPRegressor):
         width: int = 3,
         n_samples: int = 10,
         n_prediction_samples: int = 32,
-        n_inducing: int = 300,
+        n_inducing: int | Sequence[int] = 300,
+        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",
         beta_reg: float = 1.0,
@@ -134,6 +145,7 @@ class DGPRegressor(GPRegressor):
             outputs=observations(self),
             nodes=pick(Samples, self),
             warping=pick(Warping, self),
+            shares_kernel=self.share_kernel,
         )
         if self.gamma is None:
             return recipe(objective=objective)

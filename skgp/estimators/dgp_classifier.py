@@ -1,5 +1,6 @@
 """Deep Gaussian process classification."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -7,6 +8,7 @@ from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, PREDICTIVE
 from skgp.estimators._classifier import Classifier
+from skgp.estimators._layer_choices import LAYER_INDUCING
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
@@ -19,6 +21,7 @@ from skgp.recipes.warping import Warping
 @family(
     texts={"most_steps": "2,000", "of_several": "softmax"},
     kernel=LAYER_KERNELS,
+    n_inducing=LAYER_INDUCING,
 )
 class DGPClassifier(Classifier):
     """Deep GP classification by doubly stochastic variational inference.
@@ -39,9 +42,9 @@ class DGPClassifier(Classifier):
         Samples of the hidden functions for each row of a training step.
     n_prediction_samples : int, default=32
         Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        sample.
+    n_inducing : int or list of int, default=300
+        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
+        from the inputs upwards; cost grows with M^2 per row and sample.
     $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
@@ -88,7 +91,7 @@ class DGPClassifier(Classifier):
         width: int = 3,
         n_samples: int = 10,
         n_prediction_samples: int = 32,
-        n_inducing: int = 300,
+        n_inducing: int | Sequence[int] = 300,
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",

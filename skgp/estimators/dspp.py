@@ -1,5 +1,6 @@
 """Deep sigma point processes."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import LayerKernels
@@ -8,10 +9,10 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
+from skgp.estimators._layer_choices import AUTO_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
     AUTO_HIDDEN_MEAN,
-    AUTO_INDUCING,
     LAYER_KERNELS,
     OBSERVED,
 )
@@ -32,6 +33,7 @@ from skgp.recipes.warping import Warping
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
     n_inducing=AUTO_INDUCING,
+    share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
@@ -52,11 +54,13 @@ class DSPPRegressor(GPRegressor):
     ----------
     $kernel
     $sigma_points
-    n_inducing : int or "auto", default="auto"
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        node. "auto" is 64 up to `batch_size` rows, where more overfit, three times the square root
-        of the number of rows (at most 300) up to ten times as many, and 300 for more rows and for
-        streams.
+    n_inducing : int, list of int, or "auto", default="auto"
+        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
+        from the inputs upwards; cost grows with M^2 per row and node. "auto" is 64 up to
+        `batch_size` rows, where more overfit, or 150 for functions that share them, three times the
+        square root of the number of rows (at most 300) up to ten times as many, and 300 for more
+        rows and for streams.
+    $share_kernel
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     beta_reg : float or "auto", default="auto"
@@ -113,7 +117,8 @@ class DSPPRegressor(GPRegressor):
         width: int = 3,
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
-        n_inducing: int | Literal["auto"] = "auto",
+        n_inducing: int | Sequence[int] | Literal["auto"] = "auto",
+        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "diagonal",
         beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
@@ -155,6 +160,7 @@ class DSPPRegressor(GPRegressor):
             warping=pick(Warping, self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
+            shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             epochs=SIGMA_POINT_EPOCHS,
             start=refined_start,

@@ -1,5 +1,6 @@
 """Deep sigma point process classification."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -10,10 +11,10 @@ from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
+from skgp.estimators._layer_choices import AUTO_INDUCING
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
     AUTO_HIDDEN_MEAN,
-    AUTO_INDUCING,
     LAYER_KERNELS,
 )
 from skgp.estimators._parameters import family, store_parameters
@@ -54,11 +55,11 @@ class DSPPClassifier(Classifier):
     ----------
     $kernel
     $sigma_points
-    n_inducing : int or "auto", default="auto"
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        node. "auto" is 64 up to `batch_size` rows, or 150 for functions that share them, three
-        times the square root of the number of rows (at most 300) up to ten times as many, and 300
-        for more rows and for streams.
+    n_inducing : int, list of int, or "auto", default="auto"
+        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
+        from the inputs upwards; cost grows with M^2 per row and node. "auto" is 64 up to
+        `batch_size` rows, or 150 for functions that share them, three times the square root of the
+        number of rows (at most 300) up to ten times as many, and 300 for more rows and for streams.
     $share_kernel
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
@@ -114,7 +115,7 @@ class DSPPClassifier(Classifier):
         width: int = 3,
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
-        n_inducing: int | Literal["auto"] = "auto",
+        n_inducing: int | Sequence[int] | Literal["auto"] = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
+from skgp.core.numerics.gradients import recorded_gradients
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
+from skgp.fitting.fit import scaled_table
 from skgp.fitting.recipe import Recipe
-from skgp.recipes.collapsed import build_exact, collapsed_recipe, release
+from skgp.recipes.collapsed import build_exact, collapsed_recipe, conditioned_on, release
 
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS, jitter=Deviation(default="1e-13"))
@@ -48,6 +50,10 @@ class ExactGPRegressor(GPRegressor):
     Attributes
     ----------
     $attributes
+    log_marginal_likelihood_value_ : float
+        Log marginal likelihood of the rows that the model knows, in nats, of standardised targets
+        if `normalize_y`, as scikit-learn's; that of several outputs is the sum. An estimate above
+        `max_cholesky_size` rows.
 
     Raises
     ------
@@ -106,3 +112,41 @@ class ExactGPRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         build = partial(build_exact, self.max_cholesky_size, self.jitter)
         return replace(collapsed_recipe(self, build), goes_on=release)
+
+    def condition_on(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """A copy of the fitted model that knows further rows.
+
+        Kernel, noise, prior mean and scales stay as they are; `fit` finds new ones. Up to
+        `max_cholesky_size` rows the Cholesky factor is extended, which takes time in proportion to
+        the square of the number of rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        y : array-like of shape (n,) or (n, P)
+            NaN in an (n, P) array marks a missing entry.
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        ExactGPRegressor
+
+        Raises
+        ------
+        ValueError
+            If an argument has a wrong shape, type or value.
+        MemoryError
+            If the kernel matrix of all rows does not fit.
+        """
+        known = self._snapshot()
+        rows = known._rows(X, y, sample_weight, reset=False)
+        model = known.model_
+        with recorded_gradients():
+            table = scaled_table(rows, (model.x_scale, model.y_scale), model.log_weights)
+            known.model_ = conditioned_on(model, table)
+        return known
+
+    @property
+    def log_marginal_likelihood_value_(self) -> float:
+        """Log marginal likelihood of the rows that the model knows."""
+        return float(self._snapshot().model_.stack.top.log_marginal().sum())

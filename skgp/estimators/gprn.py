@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -11,7 +12,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Noisy, gp_mixing
 
 
-@family()
+@family(share_kernel=OWN_KERNELS)
 class GPRNRegressor(GPRegressor):
     """Gaussian process regression network (GPRN; Wilson, Knowles and Ghahramani 2012).
 
@@ -28,6 +29,7 @@ class GPRNRegressor(GPRegressor):
     $n_latents_half
     $readout
     $readout_layer
+    $share_kernel
     $features
     $minibatch
     $regressor
@@ -54,6 +56,7 @@ class GPRNRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",

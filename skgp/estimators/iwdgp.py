@@ -1,6 +1,7 @@
 """Deep GPs with latent covariates by importance-weighted variational inference."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
@@ -12,6 +13,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, importance_weighted
 from skgp.distributions import NormalMixture, kernel_density
 from skgp.estimators._entries import Deviation
+from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -48,7 +50,8 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
     inference=Deviation.choice("iwvi", "vi", default="iwvi"),
     n_samples=Deviation(default="1"),
     n_prediction_samples=Deviation(default="128"),
-    n_inducing=Deviation(default="128"),
+    n_inducing=replace(LAYER_INDUCING, default="128"),
+    share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
     optimizer=Deviation.choice("natgrad", "adam", default="natgrad"),
     jitter=Deviation(default="1e-6"),
@@ -98,8 +101,12 @@ class IWDGPRegressor(GPRegressor):
     amortized : bool, default=True
         Whether a network, from the inputs and targets of a row, gives q(w). Else each training row
         has parameters of its own: slower to train, and there is no `partial_fit`.
-    n_inducing : int, default=128
-        Number M of inducing inputs of each layer; cost grows with M^2 per row and covariate.
+    n_inducing : int or list of int, default=128
+        Number M of inducing inputs of each layer, or a list of one for each layer of GPs, from the
+        inputs upwards; cost grows with M^2 per row and covariate.
+    share_kernel : bool or "auto", default=False
+        Whether the GPs of the last layer have one kernel and one set of inducing inputs, as those
+        of hidden layers always have, or each its own. "auto": where there are five or more.
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     beta_reg : float or "auto", default="auto"
@@ -148,6 +155,7 @@ class IWDGPRegressor(GPRegressor):
     max_components: int
     n_importance: int
     n_samples: int
+    share_kernel: bool | Literal["auto"]
     weight_decay: float
     covariance: Covariance
 
@@ -171,7 +179,8 @@ class IWDGPRegressor(GPRegressor):
         n_prediction_samples: int = 128,
         max_components: int = 40,
         amortized: bool = True,
-        n_inducing: int = 128,
+        n_inducing: int | Sequence[int] = 128,
+        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float | Literal["auto"] = "auto",
         n_latents: int | None = None,
@@ -220,6 +229,7 @@ class IWDGPRegressor(GPRegressor):
             warping=pick(Warping, self),
             kernels=layer_kernels(self.kernel, latent.n_gps),
             covariance=covariance,
+            shares_kernel=self.share_kernel,
             misfit=latent.misfit,
             beta_reg=beta_reg,
             optimizer=optimizer,

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -12,7 +13,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@family()
+@family(share_kernel=OWN_KERNELS)
 class MOGPRegressor(GPRegressor):
     """Multi-output GP regression by a linear model of coregionalisation (MOGP).
 
@@ -29,6 +30,7 @@ class MOGPRegressor(GPRegressor):
     $n_latents_half
     $readout
     $readout_layer
+    $share_kernel
     $features
     $minibatch
     $regressor
@@ -67,6 +69,7 @@ class MOGPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -98,6 +101,7 @@ class MOGPRegressor(GPRegressor):
 
 @family(
     texts={"hidden_rule": "2 P"},
+    share_kernel=OWN_KERNELS,
     activation=Deviation(default='"shifted_erf"'),
     inference=Deviation(default='"sampling"'),
 )
@@ -118,6 +122,7 @@ class NeuralMOGPRegressor(GPRegressor):
     $hidden_units
     $readout
     $readout_layer
+    $share_kernel
     $features
     $minibatch
     $regressor
@@ -163,6 +168,7 @@ class NeuralMOGPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",

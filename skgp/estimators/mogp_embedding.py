@@ -5,13 +5,18 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.estimators._embedding import Embedding
 from skgp.estimators._entries import Deviation
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
 from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@family(texts={"least_steps": "1,000"}, n_samples=Deviation(default="8"))
+@family(
+    texts={"least_steps": "1,000"},
+    share_kernel=OWN_KERNELS,
+    n_samples=Deviation(default="8"),
+)
 class MOGPEmbedding(Embedding):
     """Embedding of a table by a multi-output GP with latent inputs (MOGP).
 
@@ -28,6 +33,7 @@ class MOGPEmbedding(Embedding):
     $readout
     $density
     $sparse
+    $share_kernel
     $kl_annealing
     $minibatch
     $transformer
@@ -66,6 +72,7 @@ class MOGPEmbedding(Embedding):
         n_inducing: int = 100,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
+        share_kernel: bool | Literal["auto"] = False,
         kl_annealing: int = 0,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
@@ -90,6 +97,7 @@ class MOGPEmbedding(Embedding):
 
 @family(
     texts={"least_steps": "1,000", "hidden_rule": "2 P"},
+    share_kernel=OWN_KERNELS,
     inference=Deviation(default='"sampling"'),
     n_samples=Deviation(default="8"),
 )
@@ -110,6 +118,7 @@ class NeuralMOGPEmbedding(Embedding):
     $readout
     $density
     $sparse
+    $share_kernel
     $kl_annealing
     $minibatch
     $transformer
@@ -144,6 +153,7 @@ class NeuralMOGPEmbedding(Embedding):
         n_inducing: int = 100,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
+        share_kernel: bool | Literal["auto"] = False,
         kl_annealing: int = 0,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,

@@ -1,5 +1,6 @@
 """Deep GPs with a neural likelihood."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -7,6 +8,7 @@ from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation, at_least
+from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -18,6 +20,8 @@ from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 @family(
     texts={"most_steps": "2,000", "hidden_rule": "2 P"},
     kernel=LAYER_KERNELS,
+    n_inducing=LAYER_INDUCING,
+    share_kernel=OWN_KERNELS,
     width=Deviation(annotation="int | None", default="None", constraint=[at_least(1), None]),
     n_latents=Deviation(
         text="Number L' of top functions, at most P; three quarters of P, rounded up, if None."
@@ -51,9 +55,10 @@ class NeuralDGPRegressor(GPRegressor):
     $n_latents_half
     $hidden_units
     $readout
-    n_inducing : int, default=300
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row and
-        sample.
+    n_inducing : int or list of int, default=300
+        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
+        from the inputs upwards; cost grows with M^2 per row and sample.
+    $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     beta_reg : float, default=1.0
@@ -90,7 +95,8 @@ class NeuralDGPRegressor(GPRegressor):
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 10,
         n_prediction_samples: int = 128,
-        n_inducing: int = 300,
+        n_inducing: int | Sequence[int] = 300,
+        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,

@@ -9,6 +9,7 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -24,6 +25,7 @@ from skgp.recipes.warping import Warping
 
 @family(
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
+    share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
@@ -43,6 +45,7 @@ class PPGPRRegressor(GPRegressor):
     n_inducing : int, default=300
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row. With
         covariance="decoupled" those of the variance.
+    $share_kernel
     n_inducing_mean : int, default=1000
         Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
@@ -105,6 +108,7 @@ class PPGPRRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        share_kernel: bool | Literal["auto"] = False,
         n_inducing_mean: int = 1000,
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         beta_reg: float | Literal["auto"] = "auto",
@@ -141,6 +145,11 @@ class PPGPRRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         beta_reg = DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.2)
         covariance, optimizer = natural_or_adam(self, PREDICTIVE, beta_reg)
+        if self.share_kernel and self.covariance == "decoupled":
+            raise ValueError(
+                f"share_kernel={self.share_kernel!r} is for one set of inducing inputs, and "
+                "covariance='decoupled' has two: leave one of them out"
+            )
         tops = {
             "auto": partial(decoupled_if_long, self.n_inducing_mean),
             "decoupled": partial(decoupled_top, self.n_inducing_mean),
@@ -152,6 +161,7 @@ class PPGPRRegressor(GPRegressor):
             warping=pick(Warping, self),
             top=tops.get(self.covariance, sparse_top),
             covariance="full" if self.covariance == "auto" else covariance,
+            shares_kernel=self.share_kernel,
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=PREDICTIVE_EPOCHS,

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -12,7 +13,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, Identity, network_mixing
 
 
-@family()
+@family(share_kernel=OWN_KERNELS)
 class SBGPRNRegressor(GPRegressor):
     """GP regression network with a network of the inputs for its weights (SBGPRN).
 
@@ -28,6 +29,7 @@ class SBGPRNRegressor(GPRegressor):
     $n_latents_half
     $readout
     $readout_layer
+    $share_kernel
     $features
     $minibatch
     $regressor
@@ -55,6 +57,7 @@ class SBGPRNRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
@@ -84,7 +87,11 @@ class SBGPRNRegressor(GPRegressor):
         return readout_recipe(self, network_mixing, Identity())
 
 
-@family(texts={"hidden_rule": "P"}, inference=Deviation(default='"sampling"'))
+@family(
+    texts={"hidden_rule": "P"},
+    share_kernel=OWN_KERNELS,
+    inference=Deviation(default='"sampling"'),
+)
 class NeuralSBGPRNRegressor(GPRegressor):
     """GP regression network with a neural likelihood (N-SBGPRN).
 
@@ -102,6 +109,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
     $hidden_units
     $readout
     $readout_layer
+    $share_kernel
     $features
     $minibatch
     $regressor
@@ -134,6 +142,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",

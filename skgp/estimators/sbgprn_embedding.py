@@ -5,6 +5,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.estimators._embedding import Embedding
 from skgp.estimators._entries import Deviation
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
@@ -13,6 +14,7 @@ from skgp.recipes.readouts import Hidden, network_mixing
 
 @family(
     texts={"least_steps": "1,000", "hidden_rule": "P"},
+    share_kernel=OWN_KERNELS,
     inference=Deviation(default='"sampling"'),
     n_samples=Deviation(default="8"),
 )
@@ -33,6 +35,7 @@ class NeuralSBGPRNEmbedding(Embedding):
     $readout
     $density
     $sparse
+    $share_kernel
     $kl_annealing
     $minibatch
     $transformer
@@ -66,6 +69,7 @@ class NeuralSBGPRNEmbedding(Embedding):
         n_inducing: int = 100,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
+        share_kernel: bool | Literal["auto"] = False,
         kl_annealing: int = 0,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,

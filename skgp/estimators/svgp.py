@@ -8,6 +8,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._model_groups import OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -28,6 +29,7 @@ from skgp.recipes.warping import Warping
         "for a larger one"
     },
     covariance=Deviation.choice("full", "diagonal", "delta"),
+    share_kernel=OWN_KERNELS,
     max_iter=OPTIMUM_OR_EPOCHS,
     likelihood=OBSERVED,
 )
@@ -43,6 +45,7 @@ class SVGPRegressor(GPRegressor):
     $kernel
     n_inducing : int, default=300
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
+    $share_kernel
     n_orthogonal : int, default=0
         Number of further inducing inputs that serve the mean alone, in a basis orthogonal to that
         of q(u) (OD-SVGP; Cheng and Boots 2017; Salimbeni et al. 2018); each costs M per row.
@@ -89,12 +92,14 @@ class SVGPRegressor(GPRegressor):
     gamma: float | None
     likelihood: LikelihoodName
     n_orthogonal: int
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        share_kernel: bool | Literal["auto"] = False,
         n_orthogonal: int = 0,
         covariance: Literal["full", "diagonal", "delta"] = "full",
         beta_reg: float = 1.0,
@@ -130,6 +135,11 @@ class SVGPRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
+        if self.share_kernel and self.n_orthogonal:
+            raise ValueError(
+                f"share_kernel={self.share_kernel!r} is for one set of inducing inputs, and "
+                f"n_orthogonal={self.n_orthogonal} adds further ones: leave one of them out"
+            )
         objective = ELBO if self.gamma is None else gamma_robust(self.gamma)
         beta_reg = DivergenceWeight(self.beta_reg)
         covariance, optimizer = natural_or_adam(self, objective, beta_reg)
@@ -141,6 +151,7 @@ class SVGPRegressor(GPRegressor):
             warping=pick(Warping, self),
             top=partial(orthogonal_top, self.n_orthogonal),
             covariance=covariance,
+            shares_kernel=self.share_kernel,
             optimizer=optimizer,
         )
         is_plain = objective is ELBO and self.beta_reg == 1.0 and not self.n_orthogonal

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import VFITC
+from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
@@ -14,7 +15,7 @@ from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
 
 
-@family()
+@family(share_kernel=OWN_KERNELS)
 class VFITCRegressor(GPRegressor):
     """Variational FITC regression.
 
@@ -30,6 +31,7 @@ class VFITCRegressor(GPRegressor):
     $kernel
     n_inducing : int, default=300
         Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
+    $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u).
     beta_reg : float, default=1.0
@@ -62,12 +64,14 @@ class VFITCRegressor(GPRegressor):
 
     # Parameters that the constructor stores.
     beta_reg: float
+    share_kernel: bool | Literal["auto"]
 
     def __init__(
         self,
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         n_latents: int | None = None,
@@ -105,5 +109,6 @@ class VFITCRegressor(GPRegressor):
             objective=VFITC,
             outputs=pick(Coregionalised, self),
             covariance=covariance,
+            shares_kernel=self.share_kernel,
             optimizer=optimizer,
         )

@@ -109,13 +109,13 @@ def check_no_booleans(
             )
 
 
-def check_sizes(name: str, sizes: Any) -> list[int]:
-    """Widths of the layers of a network, refused with the name of the parameter unless positive."""
+def check_sizes(name: str, sizes: Any, what: str = "widths of the layers") -> list[int]:
+    """Numbers of layers, refused with the name of the parameter unless they are positive."""
     sizes = list(sizes)
     if not sizes or not all(_is_size(s) for s in sizes):
         raise ValueError(
-            f"{name} as a list must hold the widths of the layers, at least one and all positive "
-            f"integers, got {sizes}"
+            f"{name} as a list must hold the {what}, at least one and all positive integers, got "
+            f"{sizes}"
         )
     return [int(s) for s in sizes]
 

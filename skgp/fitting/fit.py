@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -320,7 +320,7 @@ def fit_chunk(
     *,
     stream: Stream | None,
     n_total: float | None,
-    n_inducing: int | Literal["auto"],
+    n_inducing: int | Sequence[int] | Literal["auto"],
 ) -> Chunk:
     """Train one epoch on a chunk, with gradients that are clipped to what is usual in the stream.
 
@@ -335,8 +335,8 @@ def fit_chunk(
         None begins one.
     n_total : float or None
         Rows of the whole stream; those seen so far if None.
-    n_inducing : int or "auto"
-        Number of inducing inputs; a model starts from at least as many rows.
+    n_inducing : int, sequence of int or "auto"
+        Number of inducing inputs, of each layer; a model starts from at least as many rows.
     """
     if stream is None:
         opening: Opening | None = Opening.of(rows)
@@ -369,7 +369,7 @@ def fit_chunk(
         run.optimizer.load_state_dict(copy.deepcopy(state))
     run.epoch()
     model.n_steps = run.n_steps
-    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, n_inducing)
+    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
     after = Stream(model, seen, run.optimizer.state_dict(), opening)

@@ -214,6 +214,19 @@ def build_exact(
     return Model(ExactLayers(GPStack([gp], network)), likelihood)
 
 
+@torch.no_grad()
+def conditioned_on(model: Model, table: Table) -> Model:
+    """A copy of the model that knows the rows of the table too."""
+    layers = cast(ExactLayers, model.source)
+    old, new = layers.gp, _observed(model, table.batch(torch.arange(len(table))), table.n_data)
+    n = len(old.x) + len(new.x)
+    check_memory(n, len(new.y), new.x.element_size(), old.solver.takes(n), new.x.device)
+    more = old.with_more(new)
+    more.kernel, more.mean = copy.deepcopy((more.kernel, more.mean))
+    # The new layer stands where the copy would have one of the old factor, of n x n numbers.
+    return copy.deepcopy(model, {id(old): more})
+
+
 def release(model: Model, table: Table) -> None:
     """Drop the training rows and their factors: training copies its state often."""
     layers = cast(ExactLayers, model.source)

@@ -179,7 +179,7 @@ def _hidden_gp(
     h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
     features = h_kernel.squeeze(0)
     kernel = kernel_of(spec, setup, features, width, kernel_like, number)
-    Z = setup.centres(features, spec.n_inducing(setup, width))
+    Z = setup.centres(features, spec.n_inducing(setup, width, number - 1))
     mu = torch.zeros(width, len(Z), dtype=torch.float32)
     if layers.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
         mu.normal_(generator=setup.generator("hidden means", number))

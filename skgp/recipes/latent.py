@@ -96,7 +96,8 @@ class LatentLayers:
         identity.
         """
         n_covariates = self.latent_dim * self.parts[: number - 1].count("LV")
-        Z = setup.centres(h[:, : h.shape[1] - n_covariates], spec.n_inducing(setup))
+        n_inducing = spec.n_inducing(setup, layer=self.parts[:number].count("GP") - 1)
+        Z = setup.centres(h[:, : h.shape[1] - n_covariates], n_inducing)
         generator = setup.generator("covariates of inducing inputs")
         w = torch.randn(len(Z), n_covariates, generator=generator, dtype=Z.dtype)
         return torch.cat([Z, w], -1)

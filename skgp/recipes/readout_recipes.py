@@ -41,7 +41,14 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
     """One layer of GPs below a readout."""
     outputs = readout_of(p, mixing, units)
     top = top_without_mean if isinstance(units, Hidden) else sparse_top
-    return stack_recipe(p, objective=ELBO, outputs=outputs, below=outputs.below, top=top)
+    return stack_recipe(
+        p,
+        objective=ELBO,
+        outputs=outputs,
+        below=outputs.below,
+        top=top,
+        shares_kernel=p.share_kernel,
+    )
 
 
 def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
@@ -54,6 +61,7 @@ def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) ->
         nodes=outputs.nodes,
         alone=outputs.below,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
+        shares_kernel=p.share_kernel,
     )
 
 
@@ -73,6 +81,7 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
         outputs=outputs,
         below=outputs.below,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
+        shares_kernel=p.share_kernel,
         ard=False,  # one lengthscale for all latent inputs (section 7.2.3)
     )
     return Recipe(

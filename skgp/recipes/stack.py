@@ -1,7 +1,7 @@
 """A stack of GP layers as data, and the model that is built from it."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -39,10 +39,21 @@ _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
 
 @dataclass(frozen=True)
 class Inducing:
-    """Parameter group: inducing inputs of a layer."""
+    """Parameter group: inducing inputs, as many in each layer or one number for each."""
 
-    n_inducing: int | Literal["auto"]
+    n_inducing: int | Sequence[int] | Literal["auto"]
     jitter: float
+
+    def check(self, n_layers: int) -> None:
+        """Refuse numbers that are not one for each of so many layers of GPs."""
+        if isinstance(self.n_inducing, str) or not isinstance(self.n_inducing, Sequence):
+            return
+        numbers = check_sizes("n_inducing", self.n_inducing, "numbers of inducing inputs")
+        if len(numbers) != n_layers:
+            raise ValueError(
+                f"n_inducing has a length of {len(numbers)} for {n_layers} layers of GPs: give one "
+                "for each layer, from the inputs upwards, or one for all"
+            )
 
 
 @dataclass(frozen=True)
@@ -142,6 +153,7 @@ class StackSpec:
     kernels : tuple of str or gpytorch kernel
         One for each layer of GPs, from the inputs upwards.
     inducing : Inducing
+        For as many layers.
     covariance : str
         Parametrisation of q(u).
     batch_size : int
@@ -180,12 +192,15 @@ class StackSpec:
     misfit: Callable[[int, int], str | None] | None = None
     start: Start = start_hyperparameters
 
+    def __post_init__(self) -> None:
+        self.inducing.check(len(self.kernels))
+
     def shares(self, n_gps: int) -> bool:
         """Whether so many GPs of a layer share a kernel."""
         return n_gps >= _MANY_GPS if self.shares_kernel == "auto" else self.shares_kernel
 
-    def n_inducing(self, setup: Setup, n_gps: int = 1) -> int:
-        """Inducing inputs of a layer of so many GPs."""
+    def n_inducing(self, setup: Setup, n_gps: int = 1, layer: int = -1) -> int:
+        """Inducing inputs of a layer of so many GPs, the top one or that of this index."""
         number = self.inducing.n_inducing
         if number == "auto":
             if setup.fits_into(self.batch_size):
@@ -193,7 +208,7 @@ class StackSpec:
             if not setup.fits_into(self.batch_size, FEW_BATCHES):
                 return MANY_INDUCING
             return min(MANY_INDUCING, math.ceil(_INDUCING_PER_ROOT * math.sqrt(setup.n_rows)))
-        return number
+        return int(number[layer]) if isinstance(number, Sequence) else int(number)
 
 
 def build_stack(spec: StackSpec, setup: Setup) -> Model:

@@ -46,9 +46,9 @@ class Case:
 
     @property
     def functions(self) -> tuple[int, ...]:
-        """(W,) if the first layer has several functions by design, () otherwise."""
-        params = self.make().get_params()
-        return (params["width"],) if params.get("n_layers", 1) > 1 else ()
+        """(W,) if the first layer has several kernels by design, () otherwise."""
+        deep = self.is_deep and not self.shares_kernel
+        return (self.make().get_params()["width"],) if deep else ()
 
     def n_functions(self, n_outputs: int) -> int:
         """Number of functions of the first layer for so many outputs, if it has one for each."""
@@ -57,7 +57,7 @@ class Case:
     @property
     def shares_kernel(self) -> bool:
         """Whether all functions of the first layer have one kernel, whatever the outputs are."""
-        return self.has_covariates
+        return self.has_covariates or self.params.get("share_kernel", False)
 
     @property
     def has_covariates(self) -> bool:
@@ -67,7 +67,7 @@ class Case:
     @property
     def is_deep(self) -> bool:
         """Whether there are hidden layers, which take longer to learn."""
-        return bool(self.functions) or self.shares_kernel
+        return self.make().get_params().get("n_layers", 1) > 1 or self.has_covariates
 
     @property
     def has_readout(self) -> bool:
@@ -148,7 +148,7 @@ SPARSE_REGRESSORS = (
     Case("svgp-orthogonal", SVGPRegressor, {"n_orthogonal": 10}),
     Case("svgp-natgrad", SVGPRegressor, {"optimizer": "natgrad"}),
     Case("vfitc-full", VFITCRegressor, {"covariance": "full"}),
-    Case("vfitc-diagonal", VFITCRegressor, {"covariance": "diagonal"}),
+    Case("vfitc-diagonal", VFITCRegressor, {"covariance": "diagonal", "share_kernel": True}),
     Case("ppgpr-decoupled", PPGPRRegressor, {"covariance": "decoupled", **_PPGPR}),
     Case("ppgpr-full", PPGPRRegressor, {"covariance": "full", **_PPGPR}),
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
@@ -157,7 +157,11 @@ SPARSE_REGRESSORS = (
 # Hidden layers below a sparse one.
 DEEP_REGRESSORS = (
     Case("dgp", DGPRegressor, _DGP),
-    Case("dgp-gamma", DGPRegressor, {"gamma": 1.03, "covariance": "diagonal", **_DGP}),
+    Case(
+        "dgp-gamma",
+        DGPRegressor,
+        {"gamma": 1.03, "covariance": "diagonal", "share_kernel": True, **_DGP},
+    ),
     Case("dgp-skip-all", DGPRegressor, {"n_layers": 3, "topology": "skip-all", **_DGP}),
     Case(
         "dgp-predictive-concatenate",
@@ -217,7 +221,7 @@ _READOUT = {"n_samples": 8, "n_prediction_samples": 16}
 READOUT_REGRESSORS = (
     Case("mogp", MOGPRegressor, _READOUT),
     Case("gprn", GPRNRegressor, _READOUT),
-    Case("sbgprn", SBGPRNRegressor, {"covariance": "diagonal", **_READOUT}),
+    Case("sbgprn", SBGPRNRegressor, {"covariance": "diagonal", "share_kernel": True, **_READOUT}),
     Case("neural-mogp", NeuralMOGPRegressor, _READOUT),
     Case("neural-sbgprn", NeuralSBGPRNRegressor, {"inference": "analytic", **_READOUT}),
     Case("neural-dgp", NeuralDGPRegressor, {"width": 3, **_READOUT}),

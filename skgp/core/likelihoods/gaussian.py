@@ -145,9 +145,8 @@ class Gaussian(Observation):
         if self.mixing is None:
             return latent
         squared = self.mixing.mT.square()
-        return Latent(
-            latent.f_mean @ self.mixing.mT, latent.v_prior @ squared, latent.v_q @ squared
-        )
+        v_prior = latent.v_prior.expand_as(latent.v_q)  # GPs may share a kernel
+        return Latent(latent.f_mean @ self.mixing.mT, v_prior @ squared, latent.v_q @ squared)
 
     def _covariance(self, var: Tensor) -> Tensor:
         """M diag(var) M^T + diag(noise_var), shape (Q, B, P, P), for variances (Q, B, W)."""

@@ -38,6 +38,7 @@ class ExactGP(Layer):
     x: Tensor  # (n, D)
     count: Tensor  # weight of each target (W, n), zero where there is none
     noise_var: Tensor  # (W,)
+    residual: Tensor  # y - mean (W, n), zero where there is no target
     alpha: Tensor  # C^-1 (y - mean), (W, n), with C = K + shift in units of the variance
     L_inv: Tensor | None  # inverse Cholesky factor of C (W, n, n), zero where there is no target
 
@@ -50,6 +51,7 @@ class ExactGP(Layer):
         self.register_buffer("x", x)
         self.register_buffer("count", x.new_zeros(n_gps, n_rows))
         self.register_buffer("noise_var", x.new_ones(n_gps))
+        self.register_buffer("residual", x.new_zeros(n_gps, n_rows))
         self.register_buffer("alpha", x.new_zeros(n_gps, n_rows))
         is_factored = not solver.takes(n_rows)
         self.register_buffer("L_inv", x.new_zeros(n_gps, n_rows, n_rows) if is_factored else None)
@@ -78,12 +80,60 @@ class ExactGP(Layer):
         r, count = rows.residuals_and_counts(self.mean)
         self.x.copy_(rows.x)
         self.count.copy_(count)
+        self.residual.copy_(r)
         self.noise_var.copy_(noise_var)
         if self.L_inv is not None:
             K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
             L_inv = inverse_cholesky(_add_diagonal(K, shift), self.jitter)
             self.L_inv.copy_(L_inv * (self.count > 0).unsqueeze(-1))
         self.alpha.copy_(self._solve(r.unsqueeze(-1)).squeeze(-1))
+
+    @torch.no_grad()
+    def with_more(self, rows: ObservedRows) -> "ExactGP":
+        """GPs that know b further rows, with the parameters of these.
+
+        The factor is extended, in O(n^2 b) instead of O((n + b)^3): with A = L^-1 K12 and the
+        factor L' of S = C22 - A^T A, that of [[C11, K12], [K12^T, C22]] is [[L, 0], [A^T, L']], and
+        its inverse [[L^-1, 0], [-L'^-1 A^T L^-1, L'^-1]].
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If S has no Cholesky factor.
+        """
+        r, count = rows.residuals_and_counts(self.mean)
+        more = self.over(torch.cat([self.x, rows.x]))
+        more.noise_var.copy_(self.noise_var)
+        more.count.copy_(torch.cat([self.count, count], -1))
+        more.residual.copy_(torch.cat([self.residual, r], -1))
+        if more.L_inv is not None and self.L_inv is not None:
+            n, observed = len(self.x), (count > 0).unsqueeze(-1)
+            A = self.L_inv @ self.kernel.Kuf(self.x.expand(len(count), -1, -1), rows.x)
+            A = A * observed.mT
+            K, shift = _system(self.kernel, rows.x, count, self.noise_var)
+            new = inverse_cholesky(_add_diagonal(K, shift) - A.mT @ A, self.jitter) * observed
+            more.L_inv[:, :n, :n] = self.L_inv
+            more.L_inv[:, n:, n:] = new
+            more.L_inv[:, n:, :n] = -new @ (A.mT @ self.L_inv)
+        more.alpha.copy_(more._solve(more.residual.unsqueeze(-1)).squeeze(-1))
+        return more
+
+    @torch.no_grad()
+    def log_marginal(self) -> Tensor:
+        """Log marginal likelihood (W,) of the rows that the GPs know, in nats.
+
+        Of as many rows as the solver takes it is an estimate.
+        """
+        shift = _shift(self.kernel, self.count, self.noise_var)
+        if self.L_inv is None:
+            K, diagonal = self._system()
+            log_det, _ = self.solver.log_det_and_quadratic(K, diagonal, self.residual)
+        else:
+            diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1)
+            log_det = -2.0 * torch.where(self.count > 0, diagonal, 1.0).log().sum(-1)
+        quadratic = (self.residual * self.alpha).sum(-1)
+        parts = self.count, self.noise_var, shift
+        return _log_density(self.kernel, *parts, log_det, quadratic)
 
     def factors(self) -> Explained:
         """What a prediction call computes once: the map from Kuf to the explained share."""
@@ -170,6 +220,18 @@ def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Te
         log_det, quadratic = solver.log_det_and_quadratic(K, _with_jitter(K, shift, gp.jitter), r)
     else:
         log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, gp.jitter)
+    return _log_density(kernel, count, noise_var, shift, log_det, quadratic)
+
+
+def _log_density(
+    kernel: Kernel,
+    count: Tensor,
+    noise_var: Tensor,
+    shift: Tensor,
+    log_det: Tensor,
+    quadratic: Tensor,
+) -> Tensor:
+    """Log marginal likelihoods (W,), given log |C| and r^T C^-1 r."""
     # |K + shift| / |shift| is free of units, and rows without a target have no share in it.
     of_rows = count * (LOG_2PI + noise_var.log().unsqueeze(-1)) - shift.log()
     return -0.5 * (of_rows.sum(-1) + log_det + quadratic / kernel.variance)
@@ -181,12 +243,17 @@ def _system(kernel: Kernel, x: Tensor, count: Tensor, noise_var: Tensor) -> tupl
     A row without a target is cut out: its covariances are zero, its noise is one.
     """
     observed = count > 0
-    ratio = (noise_var / kernel.variance).unsqueeze(-1)
-    shift = torch.where(observed, ratio / torch.where(observed, count, 1.0), 1.0)
     K = kernel.Kuu(x.expand(count.shape[0], -1, -1))
     if not bool(observed.all()):
         K = K * (observed.unsqueeze(-1) & observed.unsqueeze(-2))
-    return K, shift
+    return K, _shift(kernel, count, noise_var)
+
+
+def _shift(kernel: Kernel, count: Tensor, noise_var: Tensor) -> Tensor:
+    """The noise (W, n) of the rows, in units of the variance; one without a target."""
+    observed = count > 0
+    ratio = (noise_var / kernel.variance).unsqueeze(-1)
+    return torch.where(observed, ratio / torch.where(observed, count, 1.0), 1.0)
 
 
 def _add_diagonal(K: Tensor, shift: Tensor) -> Tensor:

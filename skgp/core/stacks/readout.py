@@ -76,7 +76,8 @@ class Readout(nn.Module):
 
     def _split(self, latent: Latent) -> tuple[Latent, Latent]:
         sizes = [self.units.n_latents, self.mixing.n_latents]
-        own, rest = zip(*(part.split(sizes, -1) for part in latent), strict=True)
+        parts = (part.expand_as(latent.f_mean) for part in latent)  # GPs may share a kernel
+        own, rest = zip(*(part.split(sizes, -1) for part in parts), strict=True)
         return Latent(*own), Latent(*rest)
 
 

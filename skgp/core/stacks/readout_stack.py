@@ -82,5 +82,7 @@ class ReadoutStack(Stack):
 
 def _joined(first: Latent, second: Latent) -> Latent:
     """Latent functions of two layers; those that share a kernel may share a variance too."""
-    expanded = (part.expand_as(second.f_mean) for part in second)
-    return Latent(*(torch.cat(pair, -1) for pair in zip(first, expanded, strict=True)))
+    pairs = zip(
+        *([part.expand_as(of.f_mean) for part in of] for of in (first, second)), strict=True
+    )
+    return Latent(*(torch.cat(pair, -1) for pair in pairs))

@@ -1,5 +1,6 @@
 """Deep Gaussian processes whose inducing variables are sampled."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -8,6 +9,7 @@ from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO
 from skgp.estimators._entries import Deviation
+from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -24,7 +26,8 @@ from skgp.recipes.outputs import Coregionalised
     kernel=LAYER_KERNELS,
     n_samples=Deviation(default="5"),
     n_prediction_samples=Deviation(default="4"),
-    n_inducing=Deviation(default="100"),
+    n_inducing=replace(LAYER_INDUCING, default="100"),
+    share_kernel=OWN_KERNELS,
 )
 class SGHMCDGPRegressor(GPRegressor):
     """Deep GP regression with sampled inducing variables.
@@ -66,8 +69,10 @@ class SGHMCDGPRegressor(GPRegressor):
         Length of the chain's steps.
     friction : float in (0, 1], default=0.05
         Share of the chain's momentum that is lost in a step.
-    n_inducing : int, default=100
-        Number M of inducing inputs of each GP, started by k-means.
+    n_inducing : int or list of int, default=100
+        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
+        from the inputs upwards.
+    $share_kernel
     $hidden
     $n_latents
     $features
@@ -130,7 +135,8 @@ class SGHMCDGPRegressor(GPRegressor):
         n_burn_in: int = 1000,
         step_size: float = 0.02,
         friction: float = 0.05,
-        n_inducing: int = 100,
+        n_inducing: int | Sequence[int] = 100,
+        share_kernel: bool | Literal["auto"] = False,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         n_latents: int | None = None,
@@ -169,6 +175,7 @@ class SGHMCDGPRegressor(GPRegressor):
             nodes=pick(Samples, self),
             variance=0.0,
             covariance="delta",
+            shares_kernel=self.share_kernel,
             beta_reg=FULL,
             epochs=Epochs(least_steps=2000, most_steps=2000),
         )
