@@ -24,7 +24,11 @@ def box(ax: Axes, x: float, y: float, text: str, color: str = PLAIN, width: floa
 
 
 def arrow(
-    ax: Axes, start: tuple[float, float], end: tuple[float, float], text: str = "", style: str = "->"
+    ax: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    text: str = "",
+    style: str = "->",
 ) -> None:
     """An arrow, and a text above its middle."""
     ax.annotate("", end, start, arrowprops={"arrowstyle": style, "color": "0.3"})

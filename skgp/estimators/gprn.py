@@ -58,6 +58,20 @@ class GPRNRegressor(GPRegressor):
     with noise in f as well, and a GP for each entry of the P x L matrix M(x).
 
     $neural_likelihoods
+
+    Examples
+    --------
+    Two outputs that mix one function with weights that depend on the input:
+
+    >>> import numpy as np
+    >>> from skgp import GPRNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([X * f, (1 - X) * f]) + 0.1 * rng.standard_normal((200, 2))
+    >>> model = GPRNRegressor(n_inducing=20, max_iter=600, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[0.5 0.5]]
     """
 
     def __init__(

@@ -165,6 +165,15 @@ class NeuralMOGPEmbedding(Embedding):
     where the last sum has the divergences of q(u) and of the readout's posteriors.
 
     $neural_likelihoods
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skgp import NeuralMOGPEmbedding
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> model = NeuralMOGPEmbedding(n_inducing=20, max_iter=100, random_state=0)
+    >>> model.fit_transform(X).shape  # posterior means of two latent inputs for each row
+    (150, 2)
     """
 
     # Parameters that the constructor stores.

@@ -91,6 +91,19 @@ class NeuralDGPRegressor(GPRegressor):
     activation="identity" it is :math:`y = M f(x) + \varepsilon`.
 
     $neural_likelihoods
+
+    Examples
+    --------
+    Three outputs that jump together:
+
+    >>> import numpy as np
+    >>> from skgp import NeuralDGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> Y = np.sign(X) * [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal((200, 3))
+    >>> model = NeuralDGPRegressor(n_inducing=20, max_iter=400, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round())
+    [[ 1. -1.  2.]]
     """
 
     # Parameters that the constructor stores.

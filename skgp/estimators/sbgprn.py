@@ -53,6 +53,20 @@ class SBGPRNRegressor(GPRegressor):
     The model is :math:`y = M(x) f(x) + \varepsilon` ([1]_, Eqn 4), with a P x L matrix M(x).
 
     $neural_likelihoods
+
+    Examples
+    --------
+    Two outputs that mix one function with weights that depend on the input:
+
+    >>> import numpy as np
+    >>> from skgp import SBGPRNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([X * f, (1 - X) * f]) + 0.1 * rng.standard_normal((200, 2))
+    >>> model = SBGPRNRegressor(n_inducing=20, max_iter=200, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[0.5 0.5]]
     """
 
     def __init__(
@@ -144,6 +158,20 @@ class NeuralSBGPRNRegressor(GPRegressor):
     with an H x L matrix W, a P x H matrix M(x) and an activation g.
 
     $neural_likelihoods
+
+    Examples
+    --------
+    Two outputs that mix one function with weights that depend on the input:
+
+    >>> import numpy as np
+    >>> from skgp import NeuralSBGPRNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([X * f, (1 - X) * f]) + 0.1 * rng.standard_normal((200, 2))
+    >>> model = NeuralSBGPRNRegressor(n_inducing=20, max_iter=600, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[0.5 0.5]]
     """
 
     # Parameters that the constructor stores.
