@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 
 # Glyphs as paths: shared symbols would have the size of the first formula of a page.
 ziamath.config.svg2 = False
+ziamath.config.precision = 2
 SIZE = 17.0  # pixels; running text has 16
 
 

@@ -36,7 +36,7 @@ season_and_trend = (
 )
 models = {
     "default kernel": ExactGPRegressor(normalize_X=False),
-    "season + trend": ExactGPRegressor(kernel=season_and_trend, normalize_X=False),
+    "season + trend": ExactGPRegressor(kernel=season_and_trend, normalize_X=False, jitter=1e-6),
 }
 
 # %%
