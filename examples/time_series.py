@@ -31,12 +31,12 @@ periodic.period_length = 1.0
 periodic.raw_period_length.requires_grad_(False)
 changing = gpytorch.kernels.RBFKernel()
 changing.lengthscale = 20.0
-season_and_trend = (
-    gpytorch.kernels.ScaleKernel(periodic * changing) + gpytorch.kernels.LinearKernel()
+trend_and_season = (
+    gpytorch.kernels.LinearKernel() + gpytorch.kernels.ScaleKernel(periodic * changing)
 )
 models = {
     "default kernel": ExactGPRegressor(normalize_X=False),
-    "season + trend": ExactGPRegressor(kernel=season_and_trend, normalize_X=False, jitter=1e-6),
+    "trend + season": ExactGPRegressor(kernel=trend_and_season, normalize_X=False),
 }
 
 # %%
