@@ -2,13 +2,14 @@
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
 
 PLAIN, DISK, MODEL = "#eceff1", "#f6d8ae", "#a9d3ee"
 
 
 def canvas(width: float, height: float) -> Axes:
     """Axes in inches, without frame."""
-    figure, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    ax = plt.figure(figsize=(width, height), layout="constrained").subplots()
     ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
     ax.axis("off")
     return ax
@@ -17,9 +18,7 @@ def canvas(width: float, height: float) -> Axes:
 def box(ax: Axes, x: float, y: float, text: str, color: str = PLAIN, width: float = 1.6) -> None:
     """A box around its centre."""
     style = {"boxstyle": "round,pad=0.06", "facecolor": color, "edgecolor": "0.4"}
-    ax.add_patch(
-        plt.matplotlib.patches.FancyBboxPatch((x - width / 2, y - 0.3), width, 0.6, **style)
-    )
+    ax.add_patch(FancyBboxPatch((x - width / 2, y - 0.3), width, 0.6, **style))
     ax.text(x, y, text, ha="center", va="center", fontsize=9)
 
 
