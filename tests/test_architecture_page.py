@@ -156,7 +156,7 @@ def files(page: str, modules: set[str]) -> Iterator[str]:
 def decisions(page: str, pages: dict[str, str]) -> Iterator[str]:
     """The index lists every decision by its title, and has it in its toctree."""
     links = re.findall(r"^\d+\. \[(.+)\]\((.+)\.md\)$", page, flags=re.MULTILINE)
-    entries = re.findall(r"^\d\d-[\w-]+$", page, flags=re.MULTILINE)
+    entries = re.findall(r"^\d{2,}-[\w-]+$", page, flags=re.MULTILINE)
     yield from differences([name for _, name in links], set(pages), "the list of decisions")
     yield from differences(entries, set(pages), "the toctree of decisions")
     for title, name in links:
