@@ -48,7 +48,7 @@ for name, model in models.items():
 print(f"out of fold: NLL {nll(y_train, models['cross-fitted'].oof_dist_):.3f}")
 
 # %%
-# Left of the diagonal intervals are too narrow, right of it too wide.
+# Below the diagonal intervals are too narrow, above it too wide.
 figure, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
 for name, dist in dists.items():
     ReliabilityDisplay.from_predictions(y_test, dist, name=name, ax=ax)

@@ -115,7 +115,7 @@ def quantile_scores(name, X, y, X_test, y_test):
 # %%
 # The second data set is synthetic. Its outcomes lie on two branches, and no input tells on which.
 tables = {
-    "motorcycle crash test: 133 rows, 2 folds": (X, y, KFold(2, shuffle=True, random_state=0)),
+    "motorcycle crash test: 133 rows, 3 folds": (X, y, KFold(3, shuffle=True, random_state=0)),
     "two branches: 300 rows to train on, 3,000 to test": (
         *make_bimodal(3300, random_state=0),
         ShuffleSplit(1, train_size=300, random_state=0),
