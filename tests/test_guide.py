@@ -23,7 +23,7 @@ RUNNABLE = [
     DOC / "likelihoods.rst",
     *(DOC / "coming_from" / f"{name}.rst" for name in ("ngboost", "sklearn_gp")),
 ]
-SLOW = {"deep", "distributions"}  # they fit with the defaults
+SLOW = {"deep", "distributions", "likelihoods"}  # they fit with the defaults, or six models
 
 
 def paragraphs(text: str) -> Iterator[list[str]]:
