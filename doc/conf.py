@@ -5,7 +5,7 @@ from pathlib import Path
 
 import skgp
 
-sys.path.insert(0, str(Path(__file__).parent))  # for gallery_order
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_order and formulas
 
 project = "skgp"
 author = "the skgp developers"
@@ -15,7 +15,7 @@ version = release = skgp.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "formulas",
     "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "myst_parser",
@@ -27,6 +27,7 @@ exclude_patterns = ["_build"]
 root_doc = "index"
 default_role = "code"
 
+html_math_renderer = "svg"
 html_theme = "pydata_sphinx_theme"
 html_title = "skgp"
 html_show_sourcelink = False

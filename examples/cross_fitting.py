@@ -26,7 +26,7 @@ X_train, y_train, X_test, y_test = X[:150], y[:150], X[150:], y[150:]
 
 # %%
 # The same model trained to its end, stopped by a tenth of the rows, and cross-fitted.
-options = {"n_inducing": 60, "beta_reg": 0.2, "max_iter": 400, "random_state": 0}
+options = {"n_inducing": 60, "beta_reg": 0.5, "max_iter": 400, "random_state": 0}
 stopped = PPGPRRegressor(early_stopping=True, **options)
 models = {
     "to the end": PPGPRRegressor(early_stopping=False, **options),
@@ -48,7 +48,7 @@ for name, model in models.items():
 print(f"out of fold: NLL {nll(y_train, models['cross-fitted'].oof_dist_):.3f}")
 
 # %%
-# Left of the diagonal intervals are too narrow, right of it too wide.
+# Below the diagonal intervals are too narrow, above it too wide.
 figure, ax = plt.subplots(figsize=(5.5, 5), layout="constrained")
 for name, dist in dists.items():
     ReliabilityDisplay.from_predictions(y_test, dist, name=name, ax=ax)

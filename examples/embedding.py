@@ -2,10 +2,10 @@
 Latent inputs: images of digits made of ten numbers
 ===================================================
 
-A table without targets can be described by inputs that nobody observed: each image of a digit gets
-ten latent numbers, and functions of these, Gaussian processes behind a layer of hidden units, make
-its 64 pixels. New images are turned into latent numbers and back, also where half of their pixels
-are missing.
+Inputs that nobody observed can describe data without targets. Here each image of a digit gets ten
+latent numbers. Functions of these, Gaussian processes behind a layer of hidden units, make its 64
+pixels. The model turns new images into latent numbers and back, even if half of their pixels are
+missing.
 """
 
 # %%
@@ -28,11 +28,12 @@ model = NeuralSBGPRNEmbedding(
     n_components=10,
     n_latents=10,
     n_hidden=16,
-    n_samples=4,
+    n_samples=2,
     n_inducing=50,
     max_iter=300,
+    batch_size=100,
     normalize_X=False,
-    noise_floor=3e-3,  # of rounding to fifths
+    noise_floor=0.1,  # ten numbers cannot describe an image more exactly
     random_state=0,
 )
 model.fit(images_train)

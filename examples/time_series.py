@@ -20,8 +20,8 @@ from skgp.scoring import coverage, crps
 
 rng = np.random.default_rng(0)
 X = np.arange(120)[:, None] / 12.0
-season = np.sin(2 * np.pi * X[:, 0]) + 0.4 * np.sin(4 * np.pi * X[:, 0] + 1.0)
-y = 20.0 + 1.2 * X[:, 0] + 2.0 * season + 0.4 * rng.standard_normal(120)
+waves = np.sin(2 * np.pi * X[:, 0]) + 0.4 * np.sin(4 * np.pi * X[:, 0] + 1.0)
+y = 20.0 + 1.2 * X[:, 0] + 2.0 * waves + 0.4 * rng.standard_normal(120)
 X_train, y_train, X_test, y_test = X[:84], y[:84], X[84:], y[84:]
 
 # %%
@@ -31,12 +31,11 @@ periodic.period_length = 1.0
 periodic.raw_period_length.requires_grad_(False)
 changing = gpytorch.kernels.RBFKernel()
 changing.lengthscale = 20.0
-season_and_trend = (
-    gpytorch.kernels.ScaleKernel(periodic * changing) + gpytorch.kernels.LinearKernel()
-)
+season = gpytorch.kernels.ScaleKernel(periodic * changing)
+trend_and_season = gpytorch.kernels.LinearKernel() + season
 models = {
     "default kernel": ExactGPRegressor(normalize_X=False),
-    "season + trend": ExactGPRegressor(kernel=season_and_trend, normalize_X=False),
+    "trend + season": ExactGPRegressor(kernel=trend_and_season, normalize_X=False),
 }
 
 # %%

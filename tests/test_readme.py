@@ -3,6 +3,7 @@
 import itertools
 import re
 import textwrap
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,22 @@ def test_first_block_of_the_readme_is_the_two_commands() -> None:
         assert "-c constraints.txt" in line
     assert first.endswith("&& .venv/bin/python examples/quickstart.py")
     assert second.endswith("&& .venv/bin/python -m pytest -n 2")
+
+
+def test_description_on_pypi_needs_no_checkout() -> None:
+    """The build makes it from the README, by the substitutions in pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    hook = project["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text()
+    for rule in hook["substitutions"]:
+        text, n = re.subn(rule["pattern"], rule["replacement"], text)
+        assert n > 0, rule
+    assert "![" not in text
+    assert all(target.startswith("https://") for target in re.findall(r"\]\((.*?)\)", text))
+    for part in ("constraints.txt", ".venv", "(left)", "doc/"):
+        assert part not in text
+    for part in ('pip install "skgp[plot]"', "## In ten lines", "## Measured", "## Licence"):
+        assert part in text
 
 
 def test_example_of_the_readme_runs() -> None:

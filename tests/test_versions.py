@@ -8,6 +8,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import skgp
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -64,3 +66,15 @@ def test_page_of_supported_versions_states_the_pins() -> None:
     for name, (low, high) in stated.items():
         assert oldest[name].release[:2] == Version(low).release[:2]
         assert newest[name].release[:2] == Version(high).release[:2]
+
+
+def test_conda_recipe_needs_what_the_project_needs() -> None:
+    """conda-forge calls torch pytorch, and has no extras."""
+    recipe = (ROOT / "conda-recipe" / "recipe.yaml").read_text()
+    run = re.search(r"^  run:\n((?:    - .*\n)+)", recipe, flags=re.MULTILINE)
+    assert run is not None
+    found = {line.removeprefix("    - ") for line in run[1].splitlines()}
+    needed = [f"python {PROJECT['requires-python']}"]
+    needed += [re.sub(r"^torch>", "pytorch>", line) for line in PROJECT["dependencies"]]
+    assert found == {re.sub(r"^([\w-]+) ?", r"\1 ", line) for line in needed}
+    assert re.search(r'version: "(.*)"', recipe)[1] == skgp.__version__  # type: ignore[index]

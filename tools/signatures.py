@@ -21,9 +21,11 @@ from skgp.estimators._entries import Deviation, Parameter
 from skgp.estimators._parameters import GROUPS, PARAMETERS, members
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "skgp" / "estimators"
-# The section of a docstring, which a blank line ends, and the beginnings of its entries: `$group`,
-# or "a, b : type".
-SECTION: Final = re.compile(r"^Parameters\n-+\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+# The section of a docstring, which the next section or `$group` of one ends, and the beginnings of
+# its entries: `$group`, or "a, b : type". A line of its own after a blank one is a heading.
+SECTION: Final = re.compile(
+    r"^Parameters\n-+\n(.*?)(?=\n\n\$|\n\n[^\n]+\n---|\Z)", re.MULTILINE | re.DOTALL
+)
 ENTRY: Final = re.compile(r"^(?:\$(\w+)$|(\w[\w, ]*) : )", re.MULTILINE)
 
 

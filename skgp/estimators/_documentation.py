@@ -22,11 +22,10 @@ SHARED: Final[dict[str, str]] = {
             extractor.
         """,
     "latent": """\
-        The latent inputs have unit normal priors, and each row a normal posterior of independent
-        entries of its own, which starts at the row's principal components. The fit maximises the
-        evidence lower bound, the sum over rows of E[log p(y | x)] minus the divergences of q(x), of
-        q(u) and of the readout's posteriors, with one draw of x for each row of a step; missing
-        entries are left out of it. New rows get posteriors of their own with all else fixed.
+        The latent inputs have unit normal priors. Each row has a normal posterior with independent
+        entries, which starts at the row's principal components. The fit maximises the evidence
+        lower bound, with one sample of x for each row of a step; missing entries are left out of
+        it. New rows get posteriors of their own with all else fixed.
         """,
     "fitted_regressor": """\
         Attributes
@@ -50,8 +49,37 @@ SHARED: Final[dict[str, str]] = {
     "neural_likelihoods": """\
         References
         ----------
-        M. Jankowiak and J. Gardner, Neural Likelihoods for Multi-Output Gaussian Processes,
-        arXiv:1905.13697, 2019.
+        .. [1] M. Jankowiak and J. Gardner, "Neural likelihoods for multi-output Gaussian
+            processes", 2019. https://arxiv.org/abs/1905.13697
+        """,
+    "parametric": """\
+        M. Jankowiak, G. Pleiss and J. R. Gardner, "Parametric Gaussian process regressors",
+            ICML 2020. https://arxiv.org/abs/1910.07123
+        """,
+    "sigma_points_paper": """\
+        M. Jankowiak, G. Pleiss and J. R. Gardner, "Deep sigma point processes", UAI 2020.
+            https://arxiv.org/abs/2002.09112
+        """,
+    "doubly_stochastic": """\
+        H. Salimbeni and M. P. Deisenroth, "Doubly stochastic variational inference for deep
+            Gaussian processes", NIPS 2017. https://arxiv.org/abs/1705.08933
+        """,
+    "importance_weighted": """\
+        H. Salimbeni, V. Dutordoir, J. Hensman and M. P. Deisenroth, "Deep Gaussian processes
+            with importance-weighted variational inference", ICML 2019.
+            https://arxiv.org/abs/1905.05435
+        """,
+    "big_data": """\
+        J. Hensman, N. Fusi and N. D. Lawrence, "Gaussian processes for big data", UAI 2013.
+            https://arxiv.org/abs/1309.6835
+        """,
+    "classification_paper": """\
+        J. Hensman, A. G. de G. Matthews and Z. Ghahramani, "Scalable variational Gaussian
+            process classification", AISTATS 2015. https://arxiv.org/abs/1411.2005
+        """,
+    "pseudo_inputs": """\
+        E. Snelson and Z. Ghahramani, "Sparse Gaussian processes using pseudo-inputs", NIPS
+            2005.
         """,
     "fitted_embedding": """\
         Attributes
@@ -135,7 +163,7 @@ def complete_docstring(cls: type, texts: Mapping[str, str]) -> None:
         "auto_epochs": "100",
         "least_steps": "500",
         "most_steps": "10,000",
-        "auto_dtype": "float64 for a table of one batch and float32 for a larger one",
+        "auto_dtype": "float64 for a data set of one batch and float32 for a larger one",
     }
     texts = {**SHARED, **defaults, **texts}
     while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO

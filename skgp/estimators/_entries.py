@@ -48,6 +48,8 @@ class Parameter:
         whole entry, and `$default` stands for the default there.
     positional : bool
         Whether it may be given without its name.
+    heading : str
+        Of the parameters from this one on; empty if it begins no part of a docstring.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Parameter:
     constraint: Constraint
     text: str = ""
     positional: bool = False
+    heading: str = ""
 
     @classmethod
     def choice(cls, name: str, options: Iterable[str], default: str, text: str = "") -> Self:
@@ -65,10 +68,12 @@ class Parameter:
 
     @cached_property
     def entry(self) -> str:
-        """What stands in a docstring: name, type, default and text."""
+        """What stands in a docstring: name, type, default and text, below the heading."""
         text = dedent(self.text).strip()
         if text and not re.match(rf"{self.name}(, \w+)* : ", text):
             text = f"{self.name} : {self._kind}\n" + indent(fill(text, _WIDTH), "    ")
+        if self.heading:
+            text = f"\n{self.heading}\n{text}"
         return Template(text).safe_substitute(default=self.default)
 
     @property

@@ -15,7 +15,17 @@ ITERATIONS: Final = Deviation(
     annotation="int",
     default="100",
     constraint=[at_least(1)],
-    text="Iterations of L-BFGS; fewer if it converges. Each sees all rows, once or more.",
+    text="Most iterations of L-BFGS, which stops earlier if it converges. Each sees all rows.",
+)
+_EARLY_STOPPING: Final = Parameter(
+    "early_stopping",
+    "bool",
+    "False",
+    ["boolean"],
+    """
+    Stop when the validation score no longer improves, and keep the best parameters. The score is
+    taken on the rows of `X_val`, or else on a share `validation_fraction` of the training rows.
+    """,
 )
 _MAX_ITER: Final = Parameter(
     "max_iter",
@@ -24,32 +34,32 @@ _MAX_ITER: Final = Parameter(
     [at_least(1), one_of("auto")],
     """
     max_iter : int or "auto", default=$default
-        Epochs. "auto": $auto_epochs, but no more than make $most_steps steps (and at least
-        3), and enough for $least_steps steps.
+        Number of epochs. "auto" takes $auto_epochs: fewer if these are more than $most_steps steps
+        (but at least 3), more if they are fewer than $least_steps steps.
     """,
 )
 # `max_iter` of a family that has an optimum on small tables.
 OPTIMUM_OR_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
-        Epochs. "auto" goes to the optimum of the bound on tables of one target and up to 4,000
-        rows: with q(u) integrated out (Titsias 2009) by up to 100 iterations of L-BFGS, each of
-        which counts as an epoch, then the best q(u). That needs a full covariance, `beta_reg=1`,
+        Number of epochs. With one target and up to 4,000 rows, "auto" finds the optimum of the
+        bound: up to 100 iterations of L-BFGS with q(u) integrated out (Titsias 2009), each counted
+        as an epoch, and then the best q(u). This needs a full covariance, `beta_reg=1`,
         `optimizer="adam"`, and neither `gamma`, `n_orthogonal`, `feature_extractor`,
-        `early_stopping` nor `dtype="float32"`. With standardised inputs and targets a named kernel
-        then has a weak prior, log-normal of unit deviation where it starts. Else "auto" is
-        $auto_epochs, but no more than make $most_steps steps (and at least 3), and enough for
-        $least_steps steps.
+        `early_stopping` nor `dtype="float32"`. With standardised inputs and targets, a named kernel
+        then has a weak log-normal prior of unit standard deviation, centred where it starts.
+        Otherwise "auto" takes $auto_epochs epochs: fewer if these are more than $most_steps steps
+        (but at least 3), more if they are fewer than $least_steps steps.
     """,
 )
 # `max_iter` and `early_stopping` of a family that finds its epochs by held-out rows.
 FOUND_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
-        Epochs, of which `early_stopping` may leave some out. "auto" without it: $auto_epochs, but
-        no more than make $most_steps steps (and at least 3), and enough for $least_steps steps;
-        with it: up to 400 for a data set of one batch, and up to 5,000 steps, if these are more,
-        for a larger one.
+        Number of epochs; `early_stopping` may end the fit sooner. Without it "auto" takes
+        $auto_epochs: fewer if these are more than $most_steps steps (but at least 3), more if they
+        are fewer than $least_steps steps. With it "auto" allows 400 epochs, or 5,000 steps if these
+        are more and the data set is larger than one batch.
     """,
 )
 FOUND_STOPPING: Final = Deviation(
@@ -58,14 +68,15 @@ FOUND_STOPPING: Final = Deviation(
     constraint=["boolean", one_of("auto")],
     text="""
     early_stopping : bool or "auto", default=$default
-        How held-out rows find the number of epochs. "auto": up to `batch_size` rows (and from 20
-        on), models of five folds (three above 200 rows) score the rows left out of them; then a
-        model of all rows trains for the fewest epochs that scored within `tol` of the best. Up to a
-        hundred times `batch_size`, the model is an average over the last epochs; when it no longer
-        scores better on the rows of `X_val`, else on a share `validation_fraction` of the training
-        rows, the learning rate falls to zero, and the best model is kept. For more, as False:
-        `max_iter` epochs of one cycle of the learning rate. True is one cycle that stops when the
-        score no longer improves, and keeps the best parameters.
+        How held-out rows choose the number of epochs. "auto" depends on the number of rows. From 20
+        rows up to `batch_size`, it cross-validates: five folds (three above 200 rows) score each
+        epoch, and one model of all rows trains for the fewest epochs that scored within `tol` of
+        the best. Up to a hundred times `batch_size`, it averages the parameters of the last epochs.
+        When this average no longer scores better on the held-out rows, the learning rate falls to
+        zero, and the best model is kept. For still more rows "auto" is False: `max_iter` epochs in
+        one cycle of the learning rate. True runs one cycle, stops when the held-out score no longer
+        improves, and keeps the best parameters. The held-out rows are those of `X_val`, or else a
+        share `validation_fraction` of the training rows.
     """,
 )
 _NORMALIZE_X: Final = Parameter(
@@ -74,6 +85,7 @@ _NORMALIZE_X: Final = Parameter(
     "True",
     ["boolean"],
     "Standardise inputs inside the estimator.",
+    heading="Scaling and numerics",
 )
 _NORMALIZE_Y: Final = Parameter("normalize_y", "bool", "True", ["boolean"])
 _NOISE_FLOOR: Final = Parameter(
@@ -82,8 +94,8 @@ _NOISE_FLOOR: Final = Parameter(
     "1e-4",
     [Interval(Real, 0, 1e30, closed="right")],  # in the range of float32
     """
-    Lower bound of the noise variance, in units of the variance of y if `normalize_y`. Discrete or
-    leaking targets let a density grow without bound; the floor keeps it finite.
+    Lower bound of the noise variance, in units of the variance of y if `normalize_y`. It keeps the
+    density finite where targets are discrete or known from the inputs.
     """,
 )
 _JITTER: Final = Parameter(
@@ -102,10 +114,10 @@ _COMPILE: Final = Parameter(
     "False",
     ["boolean"],
     """
-    Whether `torch.compile` fuses the element-wise functions of a training step. On a CPU that saves
-    a few per cent of the step of a deep model, and results differ by rounding. The first fits
-    compile for half a minute or more; torch keeps the result on disk. It needs a C++ compiler:
-    without one the fit warns and goes on.
+    Whether `torch.compile` fuses the element-wise functions of a training step. On a CPU this saves
+    a few per cent of the time of a deep model, and results differ by rounding. The first fits
+    compile for half a minute or more; torch keeps the result on disk. Without a C++ compiler the
+    fit warns and goes on.
     """,
 )
 
@@ -126,12 +138,24 @@ FIT_PARAMETERS: Final[Group] = (
             `feature_extractor`.
         """,
     ),
+    _EARLY_STOPPING,
+    Parameter(
+        "random_state",
+        "Any",
+        "None",
+        ["random_state"],
+        """
+        random_state : int, RandomState or None
+            Seed of the inducing inputs, of a network's weights and masks, and of the order of rows.
+            Pass an integer to get the same model again.
+        """,
+    ),
     Parameter.choice(
         "optimizer",
         ("adam", "natgrad"),
         "adam",
         """
-        "natgrad" moves q(u) by natural-gradient steps and everything else by Adam. It needs a full
+        "natgrad" updates q(u) by natural gradients and everything else by Adam. It needs a full
         covariance and an objective that is quadratic in u.
         """,
     ),
@@ -145,10 +169,10 @@ FIT_PARAMETERS: Final[Group] = (
         "False",
         ["boolean"],
         """
-        Whether the processes of torch.distributed's default group, made by a launcher such as
-        torchrun, train one model together: each passes rows of its own to `fit`, `batch_size`
-        counts the rows of all, and all end with the same model. It needs an integer `random_state`
-        and more than `batch_size` rows in all, or `early_stopping=False`.
+        Whether the processes of torch.distributed's default group, started by a launcher such as
+        torchrun, train one model together. Each passes its own rows to `fit`, `batch_size` counts
+        the rows of all processes, and all end with the same model. It needs an integer
+        `random_state` and more than `batch_size` rows in all, or `early_stopping=False`.
         """,
     ),
     Parameter("n_posterior_samples", "int", "50", [at_least(1)]),
@@ -160,13 +184,12 @@ FIT_PARAMETERS: Final[Group] = (
 )
 
 _MINIBATCH: Final[Group] = (
-    _MAX_ITER,
     Parameter(
         "batch_size",
         "int",
         "1000",
         [at_least(1)],
-        "Rows per step. A table of no more rows is trained as a whole, without random order.",
+        "Rows per training step. A data set of no more rows is trained as one batch.",
     ),
     Parameter(
         "learning_rate_init",
@@ -178,21 +201,11 @@ _MINIBATCH: Final[Group] = (
 )
 _STOPPING: Final[Group] = (
     Parameter(
-        "early_stopping",
-        "bool",
-        "False",
-        ["boolean"],
-        """
-        Stop when the validation score no longer improves, and keep the best parameters. The rows
-        are those of `X_val`, else a share `validation_fraction` of the training rows.
-        """,
-    ),
-    Parameter(
         "validation_fraction",
         "float",
         "0.1",
         [Interval(Real, 0, 1, closed="neither")],
-        "Share of the rows held out if `early_stopping` and no `X_val` is given.",
+        "Share of the rows to hold out for `early_stopping` if no `X_val` is given.",
     ),
     Parameter(
         "n_iter_no_change",
@@ -206,19 +219,30 @@ _STOPPING: Final[Group] = (
         "float",
         "1e-4",
         [Interval(Real, 0, None, closed="left")],
-        "Improvement that counts, in nats per row.",
+        "Smallest improvement that counts, in nats per row.",
     ),
 )
+_N_RESTARTS: Final = Parameter(
+    "n_restarts",
+    "int",
+    "1",
+    [at_least(1)],
+    """
+    Number of random starts. They differ in the network's weights and in the lengthscales of a named
+    kernel, and share the inducing inputs. After a twentieth of the epochs, or five iterations of
+    L-BFGS, only the start with the lowest training loss is kept.
+    """,
+)
 _RESTARTS: Final[Group] = (
+    _N_RESTARTS,
     Parameter(
-        "n_restarts",
-        "int",
-        "1",
-        [at_least(1)],
+        "warm_start",
+        "bool",
+        "False",
+        ["boolean"],
         """
-        Starts from other network weights and other lengthscales (of a named kernel), with the same
-        inducing inputs; the one with the lowest training loss after a twentieth of the epochs, or
-        five iterations of L-BFGS, is trained to the end.
+        Whether `fit` goes on from the parameters and scales of the last fit, at a tenth of the
+        learning rate.
         """,
     ),
 )
@@ -249,7 +273,32 @@ _TABLE: Final[Group] = (
         """,
     ),
 )
-_EXECUTION: Final[Group] = (
+_ARITHMETIC: Final[Group] = (
+    _JITTER,
+    Parameter.choice(
+        "dtype",
+        ("auto", "float32", "float64"),
+        "auto",
+        """
+        dtype : {"auto", "float32", "float64"}, default=$default
+            Arithmetic of training. Factors of kernel matrices and predictions are always in
+            float64. "auto" is $auto_dtype.
+        """,
+    ),
+    _COMPILE,
+)
+_RUNNING: Final[Group] = (
+    Parameter(
+        "device",
+        "str",
+        '"cpu"',
+        [str],
+        """
+        Torch device of training and prediction. "auto" is "cuda" if there is such a device, else
+        "cpu".
+        """,
+        heading="Running",
+    ),
     Parameter(
         "checkpoint",
         "Any",
@@ -257,11 +306,10 @@ _EXECUTION: Final[Group] = (
         [None, str, PathLike, Checkpoint],
         """
         checkpoint : None, str, path-like or Checkpoint, default=$default
-            Where `fit` writes its state every 60 seconds, so that a fit with the same parameters
-            and rows goes on from there after its process has ended, to the last bit, and returns
-            at once if it had ended. A folder serves any number of fits; a file name ending with
-            ".ckpt" one alone. It needs a `random_state`. Training on chunks of a stream
-            (`partial_fit`) writes none.
+            Where `fit` writes its state every 60 seconds. After an interruption, a fit with the
+            same parameters and rows continues from there, to the last bit; a finished one returns
+            at once. A folder serves any number of fits, a file ending with ".ckpt" a single one. It
+            needs a `random_state`. Training on chunks of a stream (`partial_fit`) writes none.
         """,
     ),
     Parameter(
@@ -271,29 +319,10 @@ _EXECUTION: Final[Group] = (
         [None, str, HasMethods(["cache"])],
         """
         memory : None, str or joblib.Memory, default=$default
-            Where scales, and inducing inputs of k-means, are kept, so that fits on the same rows
-            with an integer `random_state` share them. Each version of skgp and scikit-learn keeps
-            its own; without a usable folder the fit warns and computes them. Whoever can write to
-            the folder can run code in the process that fits, for objects on disk are pickles.
-        """,
-    ),
-    Parameter.choice(
-        "dtype",
-        ("auto", "float32", "float64"),
-        "auto",
-        """
-        Arithmetic of training; "auto" is $auto_dtype. Factors of kernel matrices and predictions
-        are always in float64.
-        """,
-    ),
-    Parameter(
-        "device",
-        "str",
-        '"cpu"',
-        [str],
-        """
-        Torch device of training and prediction; "auto" is "cuda" if there is such a device, else
-        "cpu".
+            Where to cache scales and the inducing inputs of k-means, so that fits on the same rows
+            with an integer `random_state` share them. Each version of skgp and scikit-learn has its
+            own cache. Without a usable folder the fit warns and computes them. Use only a folder
+            that you trust: it holds pickles, which can run code when they are read.
         """,
     ),
     Parameter(
@@ -301,31 +330,8 @@ _EXECUTION: Final[Group] = (
         "int",
         "0",
         ["verbose"],
-        "If positive, write a line per epoch: loss, validation score, seconds and the most left.",
+        "If positive, write a line per epoch: loss, validation score, seconds passed and left.",
     ),
-    Parameter(
-        "random_state",
-        "Any",
-        "None",
-        ["random_state"],
-        """
-        random_state : int, RandomState or None
-            Seed of the inducing inputs, of a network's weights and masks, and of the order of rows.
-        """,
-    ),
-)
-_RUNNING: Final[Group] = (
-    Parameter(
-        "warm_start",
-        "bool",
-        "False",
-        ["boolean"],
-        """
-        Whether `fit` goes on from the last fit's parameters and scales, at a tenth of the learning
-        rate.
-        """,
-    ),
-    *_EXECUTION,
 )
 
 FIT_GROUPS: Final[dict[str, Group]] = {
@@ -334,8 +340,9 @@ FIT_GROUPS: Final[dict[str, Group]] = {
     "restarts": _RESTARTS,
     "scales": _SCALES,
     "running": _RUNNING,
+    "arithmetic": _ARITHMETIC,
     # What all estimators of a kind have last, networks apart.
-    "regressor": (*_STOPPING, *_RESTARTS, *_SCALES, _JITTER, _COMPILE, *_RUNNING),
-    "classifier": (*_STOPPING, *_RESTARTS, _NORMALIZE_X, _JITTER, _COMPILE, *_RUNNING),
-    "transformer": (*_RESTARTS, *_TABLE, _JITTER, _COMPILE, *_EXECUTION),
+    "regressor": (*_STOPPING, *_RESTARTS, *_SCALES, *_ARITHMETIC, *_RUNNING),
+    "classifier": (*_STOPPING, *_RESTARTS, _NORMALIZE_X, *_ARITHMETIC, *_RUNNING),
+    "transformer": (_N_RESTARTS, *_TABLE, *_ARITHMETIC, *_RUNNING),
 }

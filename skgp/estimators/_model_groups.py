@@ -23,7 +23,7 @@ _KERNEL: Final = Parameter(
     [one_of(*PROFILES), GPyTorchBase],
     """
     kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default=$default
-        A name gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its
+        A named kernel has one lengthscale per input (ARD). A gpytorch kernel is copied, with its
         priors, for each latent function; it sees standardised inputs if `normalize_X`.
     """,
 )
@@ -34,9 +34,9 @@ LAYER_KERNELS: Final = Deviation(
     text="""
     kernel : {"rbf", "matern12", "matern32", "matern52"}, gpytorch kernel, or list of them, \
 default=$default
-        One for all layers of GPs, or a list of one for each, from the inputs upwards. A name
-        gives one lengthscale per input (ARD). A gpytorch kernel is copied, with its priors, for
-        each function; it sees standardised inputs if `normalize_X`.
+        One kernel for all GP layers, or a list with one per layer, input layer first. A named
+        kernel has one lengthscale per input (ARD). A gpytorch kernel is copied, with its priors,
+        for each function; it sees standardised inputs if `normalize_X`.
     """,
 )
 _N_LATENTS: Final = Parameter(
@@ -45,8 +45,8 @@ _N_LATENTS: Final = Parameter(
     "None",
     [at_least(1), None],
     """
-    Number W of latent functions of a two-dimensional y, which the linear model of coregionalisation
-    mixes into P outputs; P if None.
+    Number W of latent functions of a two-dimensional y, which a linear model of coregionalisation
+    mixes into P outputs. None takes P.
     """,
 )
 _WEIGHT_DECAY: Final = Parameter(
@@ -59,9 +59,15 @@ _WEIGHT_DECAY: Final = Parameter(
     to the loss per row.
     """,
 )
-_N_LAYERS: Final = Parameter("n_layers", "int", "2", [at_least(1)])
-_WIDTH: Final = Parameter("width", "int", "3", [at_least(1)])
-_N_INDUCING: Final = Parameter("n_inducing", "int", "300", [at_least(1)])
+_N_INDUCING: Final = Parameter(
+    "n_inducing",
+    "int",
+    "300",
+    [at_least(1)],
+    """
+    Number M of inducing inputs of each GP, initialised by k-means; the cost per row grows with M^2.
+    """,
+)
 _COVARIANCE: Final = Parameter.choice("covariance", ("full", "diagonal"), "full")
 _BETA_REG: Final = Parameter("beta_reg", "float", "1.0", [PENALTY])
 # `beta_reg` of a family that can choose it.
@@ -84,8 +90,14 @@ _N_IMPORTANCE: Final = Parameter("n_importance", "int", "5", [at_least(1)])
 MODEL_PARAMETERS: Final[Group] = (
     _KERNEL,
     Parameter("architecture", "str", '"LV-GP-GP"', [str]),
-    _N_LAYERS,
-    _WIDTH,
+    Parameter(
+        "n_layers",
+        "int",
+        "2",
+        [at_least(1)],
+        "Number of GP layers, including the output layer.",
+    ),
+    Parameter("width", "int", "3", [at_least(1)], "Number of GPs in each hidden layer."),
     Parameter("latent_dim", "int", "1", [at_least(1)]),
     Parameter(
         "hidden_layer_sizes", "int | Sequence[int]", "(100, 100)", [at_least(1), "array-like"]
@@ -105,9 +117,9 @@ MODEL_PARAMETERS: Final[Group] = (
         ["boolean", one_of("auto")],
         """
         share_kernel : bool or "auto", default=$default
-            Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the
-            doubly stochastic paper, or each its own. A step with many classes and inputs is then
-            several times cheaper. "auto": where there are five or more.
+            Whether the GPs of a layer share one kernel and one set of inducing inputs, as in the
+            doubly stochastic paper. A step with many classes and inputs is then several times
+            cheaper. "auto" shares them if a layer has five GPs or more.
         """,
     ),
     _COVARIANCE,
@@ -123,7 +135,7 @@ MODEL_PARAMETERS: Final[Group] = (
 _N_LATENTS_HALF: Final[Group] = (
     replace(
         _N_LATENTS,
-        text="Number L of latent functions, at most P; half of P, rounded up, if None.",
+        text="Number L of latent functions, at most P. None takes half of P, rounded up.",
     ),
 )
 _HIDDEN_UNITS: Final[Group] = (
@@ -132,13 +144,13 @@ _HIDDEN_UNITS: Final[Group] = (
         "int | None",
         "None",
         [at_least(1), None],
-        "Number H of hidden units; $hidden_rule if None.",
+        "Number H of hidden units. None takes $hidden_rule.",
     ),
     Parameter.choice(
         "activation",
         ACTIVATIONS,
         "leaky_relu",
-        "Activation g: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a).",
+        "Activation g of a: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a).",
     ),
 )
 _READOUT: Final[Group] = (
@@ -147,21 +159,21 @@ _READOUT: Final[Group] = (
         ("sampling", "analytic"),
         "analytic",
         """
-        Whether a training step draws the latent functions and the units' biases, or integrates them
-        out of the expected log likelihood in closed form (Eqns 10 to 20).
+        Whether a training step samples the latent functions and the biases of the units, or
+        integrates them out of the expected log likelihood in closed form (Eqns 10 to 20).
         """,
     ),
     replace(
         _N_SAMPLES,
         default="32",
-        text="Draws for each row of a training step.",
+        text="Number of samples for each row of a training step.",
     ),
     replace(
         _N_PREDICTION_SAMPLES,
         default="128",
         text="""
-        Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`, moved so that the
-        mean of a prediction is exact.
+        Number of components of a prediction. Their nodes are a scrambled Sobol sequence, drawn once
+        in `fit` and shifted so that the predictive mean is exact.
         """,
     ),
 )
@@ -173,27 +185,28 @@ _FEATURES: Final[Group] = (
         [None, one_of("dkl", "deep-kernel"), "array-like", callable],
         """
         feature_extractor : "dkl", "deep-kernel", list of int, or callable, optional
-            Deep kernel: a network, trained together with the GP, between inputs and kernel. "dkl"
-            is the network of widths 1000, 1000, 500, 50 and 20 of the deep sigma point paper
-            (appendix A.5): batch norm and ReLU, the features standardised by a last batch norm. A
-            list gives other widths. "deep-kernel" multiplies the inputs by factors near one, made
-            by two tanh layers of 50 (neural likelihoods paper). A callable gets the number of
-            inputs and returns a `torch.nn.Module`, which has to pickle.
+            Network between the inputs and the kernel, trained together with the GP (a deep
+            kernel). "dkl" is the network of the deep sigma point paper (appendix A.5): layers of
+            1000, 1000, 500, 50 and 20 units with batch norm and ReLU, whose features a last batch
+            norm standardises. A list gives other widths. "deep-kernel" multiplies the inputs by
+            factors near one, which two tanh layers of 50 units compute (neural likelihoods paper).
+            A callable takes the number of inputs and returns a `torch.nn.Module` that can be
+            pickled.
         """,
     ),
     replace(
         _WEIGHT_DECAY,
         text="""
-        L2 penalty on the parameters of `feature_extractor`, and on no others: weight_decay / 2
-        times their squared norm is added to the loss per row.
+        L2 penalty on the parameters of `feature_extractor` alone: weight_decay / 2 times their
+        squared norm is added to the loss per row.
         """,
     ),
 )
 _HIDDEN_MEAN_TEXT: Final = """
-        Prior mean of the hidden functions. "linear" has learned weights, which start at the leading
-        principal directions of what the layer sees; "identity" keeps that start (the identity if
-        the width is that of its inputs); "concatenate" has no linear mean, and the kernels above
-        see the hidden functions and the inputs.
+        Prior mean of the hidden functions. "linear" learns its weights, starting from the leading
+        principal directions of the layer's inputs. "identity" keeps these weights fixed (the
+        identity if `width` is the number of inputs). "concatenate" has no linear mean, and the
+        kernels above see the hidden functions and the inputs.
         """
 _HIDDEN: Final[Group] = (
     Parameter.choice(
@@ -207,20 +220,20 @@ _HIDDEN: Final[Group] = (
         TOPOLOGIES,
         "feedforward",
         """
-        What hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4):
-        kernel and linear mean see the layer below; the kernel sees the layer below, and the mean
-        the inputs; the kernel the layer below, and the mean both; both see both.
+        What the hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4).
+        "feedforward": kernel and linear mean see the layer below. "skip-mean": the mean sees the
+        inputs instead. "skip-mean-both": the mean sees both. "skip-all": kernel and mean see both.
         """,
     ),
 )
 # `hidden_mean` of a family that can choose it.
 AUTO_HIDDEN_MEAN: Final = replace(
     Deviation.choice("auto", "linear", "identity", "concatenate", default="auto"),
-    text=_HIDDEN_MEAN_TEXT
+    text=_HIDDEN_MEAN_TEXT.rstrip()
     + """
-        "auto" concatenates up to ten times `batch_size` rows, unless `topology` speaks of linear
-        means or `kernel` is one of gpytorch above the first layer. It is "linear" for more rows and
-        for streams.
+        "auto" is "concatenate" up to ten times `batch_size` rows, unless `topology` needs linear
+        means or a layer above the first has a gpytorch kernel. It is "linear" for more rows and for
+        streams.
         """,
 )
 # `likelihood` of a family of regressors.
@@ -231,11 +244,11 @@ OBSERVED: Final = Deviation(
     text="""
     likelihood : {"normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"}, \
 default=$default
-        How y scatters about the function f; all but "normal" are for one output. "student_t" has
-        noise of heavy tails, with learned degrees of freedom; "heteroscedastic" normal noise whose
-        log variance is a second function. "poisson" and "negative_binomial" are for counts of mean
-        exp(f), which are never scaled; the latter learns a dispersion a: the variance is mu + a
-        mu^2 at the mean mu. What was learned is in `likelihood_parameters_`.
+        Distribution of y given the function f; all but "normal" take one output. "student_t" has
+        heavy-tailed noise with learned degrees of freedom. "heteroscedastic" has normal noise whose
+        log variance is a second function. "poisson" and "negative_binomial" are for counts with
+        mean exp(f), which are never scaled; the latter learns a dispersion a, so that the variance
+        is mu + a mu^2 at the mean mu. The learned values are in `likelihood_parameters_`.
     """,
 )
 _CLASSES: Final[Group] = (
@@ -244,10 +257,10 @@ _CLASSES: Final[Group] = (
         ("auto", "probit", "logit", "robust-max", "softmax"),
         "auto",
         """
-        "probit" and "logit" are links of one function for two classes. The others have a function
-        for each class: the largest one wins with "robust-max" (Hernandez-Lobato et al. 2011), up to
-        slips of probability `label_noise`; "softmax" draws the functions in training. "auto" is
-        "probit" for two classes and "$of_several" for several.
+        "probit" and "logit" are links of one latent function, for two classes. The others have a
+        function for each class. With "robust-max" the largest function names the class, except for
+        errors of probability `label_noise` (Hernandez-Lobato et al. 2011). "softmax" samples the
+        functions in training. "auto" is "probit" for two classes and "$of_several" for more.
         """,
     ),
     Parameter(
@@ -268,7 +281,7 @@ _CLASSES: Final[Group] = (
         """
         class_weight : dict, "balanced" or None, default=$default
             Weights of the classes, which multiply those of the rows; "balanced" as in
-            scikit-learn. Probabilities are then those of the weighted table.
+            scikit-learn. The probabilities are then those of the weighted data set.
         """,
     ),
 )
@@ -282,35 +295,37 @@ _EMBEDDING: Final[Group] = (
         positional=True,
     ),
     replace(
+        _N_LATENTS,
+        text="Number L of latent functions, at most P. None takes twice `n_components`.",
+    ),
+    replace(
+        _N_INDUCING,
+        default="100",
+        text="""
+        Number M of inducing inputs of each GP, initialised by k-means of the principal components;
+        the cost per row grows with M^2.
+        """,
+    ),
+)
+_LATENT_KERNEL: Final[Group] = (
+    replace(
         _KERNEL,
         default='"rbf"',
         text="""
         kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default=$default
-            A name gives one lengthscale for all latent inputs. A gpytorch kernel is copied, with
-            its priors, for each latent function; its ard_num_dims may be C.
+            A named kernel has one lengthscale for all latent inputs. A gpytorch kernel is copied,
+            with its priors, for each latent function; its ard_num_dims may be C.
         """,
-    ),
-    replace(
-        _N_LATENTS,
-        text="Number L of latent functions, at most P; twice `n_components`, if None.",
     ),
 )
 _DENSITY: Final[Group] = (
     replace(
         _N_IMPORTANCE,
         default="50",
-        text="Draws of a row's latent inputs from which `score_samples` estimates its density.",
+        text="Samples of a row's latent inputs with which `score_samples` estimates its density.",
     ),
 )
 _SPARSE: Final[Group] = (
-    replace(
-        _N_INDUCING,
-        default="100",
-        text="""
-        Number M of inducing inputs of each GP, started by k-means of the principal components; cost
-        grows with M^2 per row.
-        """,
-    ),
     replace(
         _COVARIANCE,
         text="Covariance of q(u).",
@@ -318,18 +333,12 @@ _SPARSE: Final[Group] = (
     replace(
         _BETA_REG,
         text="""
-        Weight of the divergences of what all rows share. One gives the evidence lower bound.
+        Weight of the divergences of all that the rows share. One gives the evidence lower bound.
         """,
     ),
 )
 _READOUT_LAYER: Final[Group] = (
-    replace(
-        _N_INDUCING,
-        text="""
-        Number M of inducing inputs of each GP, started by k-means; cost grows with M^2 per row.
-        """,
-    ),
-    _SPARSE[1],
+    _SPARSE[0],
     replace(
         _BETA_REG,
         text="Weight of all divergences. One gives the evidence lower bound.",
@@ -337,22 +346,14 @@ _READOUT_LAYER: Final[Group] = (
     _KL_ANNEALING,
 )
 _SIGMA_POINTS: Final[Group] = (
-    replace(
-        _N_LAYERS,
-        text="Layers of GPs, the top one counted.",
-    ),
-    replace(
-        _WIDTH,
-        text="Functions of each hidden layer.",
-    ),
     Parameter(
         "n_sites",
         "int",
         "10",
         [at_least(1)],
         """
-        Nodes of "matched" and "qr3"; sites of each hidden function for the other rules, whose grids
-        have n_sites ** (width * (n_layers - 1)) nodes.
+        Number Q of nodes of "matched" and "qr3". For the other rules it is the number of sites of
+        each hidden function, and the grid has n_sites ** (width * (n_layers - 1)) nodes.
         """,
     ),
     Parameter(
@@ -362,11 +363,10 @@ _SIGMA_POINTS: Final[Group] = (
         [one_of("auto", *RULES, *GRIDS)],
         """
         "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
-        standard normal; the others are the paper's. "qr3" learns n_sites nodes and their weights;
-        "qr1" a grid of learned sites with learned joint weights; "qr2" the same with sites
-        symmetric about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "auto" is "matched"
-        up to ten times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and
-        for streams.
+        standard normal. The others are the paper's: "qr3" learns n_sites nodes and their weights;
+        "qr1" learns the sites of a grid and its joint weights; "qr2" does so with sites symmetric
+        about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "auto" is "matched" up to ten
+        times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and streams.
         """,
     ),
 )
@@ -379,6 +379,7 @@ MODEL_GROUPS: Final[dict[str, Group]] = {
     "hidden": _HIDDEN,
     "classes": _CLASSES,
     "embedding": _EMBEDDING,
+    "latent_kernel": _LATENT_KERNEL,
     "density": _DENSITY,
     "sparse": _SPARSE,
     "readout_layer": _READOUT_LAYER,

@@ -26,45 +26,50 @@ from skgp.recipes.warping import Warping
     likelihood=OBSERVED,
 )
 class DGPRegressor(GPRegressor):
-    """Deep GP regression by doubly stochastic variational inference.
+    r"""Deep GP regression by doubly stochastic variational inference.
 
-    Maximises the evidence lower bound E[log p(y | f)] - beta_reg sum KL over all layers (doubly
-    stochastic paper, Eqn 17; deep sigma point paper, Eqn 13): hidden functions are sampled, row by
-    row, and the top layer is integrated in closed form. A prediction is the mixture of the normals
-    at `n_prediction_samples` fixed nodes of the hidden layers (Eqn 18).
+    The fit maximises the evidence lower bound. Hidden functions are sampled row by row, and the top
+    layer is integrated out in closed form. The predictive distribution of a row is a mixture of
+    normals, one for each of `n_prediction_samples` fixed nodes of the hidden layers.
 
     Parameters
     ----------
-    $kernel
     n_layers : int, default=2
-        Layers of GPs, the top one counted. One layer is SVGPRegressor.
-    width : int, default=3
-        Functions of each hidden layer.
-    n_samples : int, default=10
-        Samples of the hidden functions for each row of a training step.
-    n_prediction_samples : int, default=32
-        Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
+        Number of GP layers, including the output layer. One layer is SVGPRegressor.
+    $width
     n_inducing : int or list of int, default=300
-        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
-        from the inputs upwards; cost grows with M^2 per row and sample.
-    $share_kernel
+        Number M of inducing inputs of each GP, initialised by k-means; the cost per row and sample
+        grows with M^2. A list has a number for each layer of GPs, from the inputs upwards.
+    $max_iter
+    $random_state
+
+    Model
+    $kernel
+    n_samples : int, default=10
+        Number of samples of the hidden functions for each row of a training step.
+    n_prediction_samples : int, default=32
+        Number of components of a prediction. Their nodes are a scrambled Sobol sequence, drawn once
+        in `fit`.
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     objective : {"elbo", "predictive"}, default="elbo"
-        "predictive" trains for the log of the sampled predictive density, a biased estimate (deep
-        sigma point paper, appendix).
+        "predictive" maximises the log of the sampled predictive density, which is biased ([2]_,
+        appendix).
     beta_reg : float, default=1.0
         Weight of the divergences KL(q(u) || p(u)). One gives the evidence lower bound.
     gamma : float, optional
-        If given, greater than 1: the gamma-divergence takes the place of the expected log
-        likelihood, which damps the pull of outliers (Knoblauch et al. 2019). The papers use 1.01
-        to 1.1.
+        If given, greater than 1: the gamma-divergence replaces the expected log likelihood, which
+        makes the fit robust to outliers (Knoblauch et al. 2019). The papers use 1.01 to 1.1.
     $hidden
     $likelihood
     $n_latents
+    $share_kernel
     $input_warping
     $features
+
+    Training
     $minibatch
+    $early_stopping
     $regressor
     $data_parallel
 
@@ -74,6 +79,30 @@ class DGPRegressor(GPRegressor):
     --------
     DSPPRegressor : The same layers, trained for the density of the predictions.
     SVGPRegressor : One layer.
+
+    Notes
+    -----
+    The fit maximises ([1]_, Eqn 17; [2]_, Eqn 13), with the divergences of all layers,
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E}_{q(f_i)} \left[ \log p(y_i \mid f_i) \right]
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    A sample of a hidden function is :math:`g = \mu_g(x) + \varepsilon \sigma_g(x)` with
+    :math:`\varepsilon \sim \mathcal{N}(0, 1)` for each row ([1]_, Eqn 15). With the hidden
+    functions :math:`g_s(x)` of the top layer's input at S nodes, the predictive density is ([1]_,
+    Eqn 18)
+
+    .. math::
+
+        p(y \mid x) = \frac{1}{S} \sum_{s=1}^{S}
+        \mathcal{N}\left(y \mid \mu_f(g_s(x)), \sigma_f^2(g_s(x)) + \sigma^2\right) .
+
+    References
+    ----------
+    .. [1] $doubly_stochastic
+    .. [2] $sigma_points_paper
 
     Examples
     --------
@@ -95,13 +124,14 @@ class DGPRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
+        n_inducing: int | Sequence[int] = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: LayerKernels = "matern52",
         n_samples: int = 10,
         n_prediction_samples: int = 32,
-        n_inducing: int | Sequence[int] = 300,
-        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",
         beta_reg: float = 1.0,
@@ -110,10 +140,10 @@ class DGPRegressor(GPRegressor):
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         early_stopping: bool = False,
@@ -121,18 +151,17 @@ class DGPRegressor(GPRegressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
         data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())

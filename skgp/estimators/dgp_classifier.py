@@ -24,40 +24,45 @@ from skgp.recipes.warping import Warping
     n_inducing=LAYER_INDUCING,
 )
 class DGPClassifier(Classifier):
-    """Deep GP classification by doubly stochastic variational inference.
+    r"""Deep GP classification by doubly stochastic variational inference.
 
-    Maximises the evidence lower bound E[log p(y | f)] - beta_reg sum KL over all layers (doubly
-    stochastic paper, Eqn 17): hidden functions are sampled, row by row, and the expectation over
-    the top layer is that of SVGPClassifier. A prediction is the mean of the probabilities at
-    `n_prediction_samples` fixed nodes of the hidden layers (Eqn 18).
+    The fit maximises the evidence lower bound. Hidden functions are sampled row by row, and the
+    expectation over the top layer is that of SVGPClassifier. A prediction is the mean of the
+    probabilities at `n_prediction_samples` fixed nodes of the hidden layers.
 
     Parameters
     ----------
-    $kernel
     n_layers : int, default=2
-        Layers of GPs, the top one counted. One layer is SVGPClassifier.
-    width : int, default=3
-        Functions of each hidden layer.
-    n_samples : int, default=10
-        Samples of the hidden functions for each row of a training step.
-    n_prediction_samples : int, default=32
-        Nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
+        Number of GP layers, including the output layer. One layer is SVGPClassifier.
+    $width
     n_inducing : int or list of int, default=300
-        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
-        from the inputs upwards; cost grows with M^2 per row and sample.
+        Number M of inducing inputs of each GP, initialised by k-means; the cost per row and sample
+        grows with M^2. A list has a number for each layer of GPs, from the inputs upwards.
+    $max_iter
+    $random_state
+
+    Model
+    $kernel
+    n_samples : int, default=10
+        Number of samples of the hidden functions for each row of a training step.
+    n_prediction_samples : int, default=32
+        Number of nodes of a prediction: a scrambled Sobol sequence, drawn once in `fit`.
     $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     objective : {"elbo", "predictive"}, default="elbo"
-        "predictive" trains for the log of the sampled predictive density, a biased estimate (deep
-        sigma point paper, appendix).
+        "predictive" maximises the log of the sampled predictive density, which is biased (Jankowiak
+        et al., Deep Sigma Point Processes, appendix).
     $classes
     beta_reg : float, default=1.0
         Weight of the divergences KL(q(u) || p(u)). One gives the evidence lower bound.
     $hidden
     $input_warping
     $features
+
+    Training
     $minibatch
+    $early_stopping
     $classifier
 
     $fitted_classifier
@@ -66,6 +71,26 @@ class DGPClassifier(Classifier):
     --------
     DSPPClassifier : The same layers, trained for the probabilities of the labels.
     SVGPClassifier : One layer.
+
+    Notes
+    -----
+    The fit maximises ([1]_, Eqn 17), with the divergences of all layers,
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E}_{q(f_i)} \left[ \log p(y_i \mid f_i) \right]
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    With the hidden functions :math:`g_s(x)` at S nodes, predictions are ([1]_, Eqn 18)
+
+    .. math::
+
+        p(y \mid x) = \frac{1}{S} \sum_{s=1}^{S} \mathrm{E}_{q(f \mid g_s(x))}
+        \left[ p(y \mid f) \right] .
+
+    References
+    ----------
+    .. [1] $doubly_stochastic
 
     Examples
     --------
@@ -86,12 +111,14 @@ class DGPClassifier(Classifier):
     def __init__(
         self,
         *,
-        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int = 3,
+        n_inducing: int | Sequence[int] = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: LayerKernels = "matern52",
         n_samples: int = 10,
         n_prediction_samples: int = 32,
-        n_inducing: int | Sequence[int] = 300,
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",
@@ -104,7 +131,6 @@ class DGPClassifier(Classifier):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         early_stopping: bool = False,
@@ -112,16 +138,15 @@ class DGPClassifier(Classifier):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -42,35 +42,41 @@ from skgp.recipes.warping import Warping
     noise_floor=Deviation(default="1e-5"),
 )
 class DSPPRegressor(GPRegressor):
-    """Deep sigma point process regression.
+    r"""Deep sigma point process regression (DSPP).
 
-    A deep GP whose hidden layers are evaluated at Q nodes: each row has the predictive
-    density p(y | x) = sum_q omega_q N(y | f_mean(h_q), f_var(h_q) + noise), with h_q = mean +
-    xi_q sqrt(var) of the hidden functions at x. The fit maximises the log density itself, sum_i
-    log p(y_i | x_i) - beta_reg sum KL (deep sigma point paper, Eqns 18 to 23), without sampling:
-    predictions are mixtures of Q normals, flexible and calibrated.
+    A deep GP whose hidden layers are evaluated at a few nodes, learned or fixed, and whose fit
+    maximises the log density of the predictions themselves, without sampling. The predictive
+    distribution of a row is a mixture of normals, one for each node: flexible and calibrated.
 
     Parameters
     ----------
-    $kernel
-    $sigma_points
     n_inducing : int, list of int, or "auto", default="auto"
-        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
-        from the inputs upwards; cost grows with M^2 per row and node. "auto" is 64 up to
-        `batch_size` rows, where more overfit, or 150 for functions that share them, three times the
-        square root of the number of rows (at most 300) up to ten times as many, and 300 for more
-        rows and for streams.
-    $share_kernel
+        Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
+        grows with M^2. A list has a number for each layer of GPs, from the inputs upwards. "auto"
+        is 64 up to `batch_size` rows, where more overfit. Up to ten times as many rows it is three
+        times the square root of their number, at most 300. It is 300 for more rows and for streams.
+    $width
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
+        falls in inverse proportion to their number, down to 0.05.
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
+    $n_layers
+    $sigma_points
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
-    beta_reg : float or "auto", default="auto"
-        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows, and falls in
-        proportion for more, to 0.05.
     $hidden
     $likelihood
     $n_latents
+    $share_kernel
     $input_warping
     $features
+
+    Training
+    $max_iter
     $minibatch
     $regressor
     $data_parallel
@@ -95,6 +101,29 @@ class DSPPRegressor(GPRegressor):
     PPGPRRegressor : The same objective for one layer.
     DGPRegressor : The variational bound for the same layers.
 
+    Notes
+    -----
+    The hidden function :math:`w` has the mean :math:`\mu_w(x)` and the standard deviation
+    :math:`\sigma_w(x)`. With Q nodes :math:`\xi^{(q)}` and weights :math:`\omega_q`, the predictive
+    density of two layers is the mixture ([1]_, Eqns 20, 22 and 23)
+
+    .. math::
+
+        p(y \mid x) = \sum_{q=1}^{Q} \omega_q \,
+        \mathcal{N}\left(y \mid \mu_f(g^{(q)}), \sigma_f^2(g^{(q)}) + \sigma^2\right) ,
+        \qquad g_w^{(q)} = \mu_w(x) + \xi_w^{(q)} \sigma_w(x) ,
+
+    and the fit maximises ([1]_, Eqn 21), with the divergences of all layers,
+
+    .. math::
+
+        \sum_{i=1}^{n} \log p(y_i \mid x_i)
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    References
+    ----------
+    .. [1] $sigma_points_paper
+
     Examples
     --------
     Two branches, which one normal per row cannot tell:
@@ -112,42 +141,42 @@ class DSPPRegressor(GPRegressor):
     def __init__(
         self,
         *,
+        n_inducing: int | Sequence[int] | Literal["auto"] = "auto",
+        width: int = 3,
+        beta_reg: float | Literal["auto"] = "auto",
+        early_stopping: bool | Literal["auto"] = "auto",
+        random_state: Any = None,
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
-        width: int = 3,
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
-        n_inducing: int | Sequence[int] | Literal["auto"] = "auto",
-        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "diagonal",
-        beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-5,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
         data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())

@@ -44,32 +44,41 @@ from skgp.recipes.warping import Warping
     early_stopping=FOUND_STOPPING,
 )
 class DSPPClassifier(Classifier):
-    """Deep sigma point process classification.
+    r"""Deep sigma point process classification.
 
-    A deep GP whose hidden layers are evaluated at Q nodes, trained for the log probability
-    of the labels: sum_i log sum_q omega_q E[p(y_i | f)] - beta_reg sum KL, f the top layer at node
-    q (deep sigma point paper, Eqns 18 to 23, with a likelihood of classes, which the paper leaves
-    open).
+    A deep GP whose hidden layers are evaluated at a few nodes, learned or fixed, and whose fit
+    maximises the log probability of the labels themselves. The paper leaves classes open; here its
+    predictive density has a likelihood of classes.
 
     Parameters
     ----------
-    $kernel
-    $sigma_points
     n_inducing : int, list of int, or "auto", default="auto"
-        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
-        from the inputs upwards; cost grows with M^2 per row and node. "auto" is 64 up to
-        `batch_size` rows, or 150 for functions that share them, three times the square root of the
-        number of rows (at most 300) up to ten times as many, and 300 for more rows and for streams.
+        Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
+        grows with M^2. A list has a number for each layer of GPs, from the inputs upwards. "auto"
+        is 64 up to `batch_size` rows, or 150 for functions that share them. Up to ten times as many
+        rows it is three times the square root of their number, at most 300. It is 300 for more rows
+        and for streams.
+    $width
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 10,000 rows. For more it is
+        5, because the nodes then learn, and probabilities would be too certain with one.
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
+    $n_layers
+    $sigma_points
     $share_kernel
     covariance : {"diagonal", "full"}, default="diagonal"
         Covariance of q(u), in all layers.
     $classes
-    beta_reg : float or "auto", default="auto"
-        Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 10,000 rows, and 5 for
-        more, where the nodes learn and probabilities are too certain with one.
     $hidden
     $input_warping
     $features
+
+    Training
+    $max_iter
     $minibatch
     $classifier
 
@@ -92,6 +101,21 @@ class DSPPClassifier(Classifier):
     DGPClassifier : The variational bound for the same layers.
     PPGPRClassifier : The same objective for one layer.
 
+    Notes
+    -----
+    With nodes :math:`g^{(q)}` of the hidden functions and weights :math:`\omega_q`, as in
+    DSPPRegressor ([1]_, Eqns 18 to 23), the fit maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \log \sum_{q=1}^{Q} \omega_q \,
+        \mathrm{E}_{q(f \mid g^{(q)})} \left[ p(y_i \mid f) \right]
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    References
+    ----------
+    .. [1] $sigma_points_paper
+
     Examples
     --------
     >>> import numpy as np
@@ -110,18 +134,20 @@ class DSPPClassifier(Classifier):
     def __init__(
         self,
         *,
+        n_inducing: int | Sequence[int] | Literal["auto"] = "auto",
+        width: int = 3,
+        beta_reg: float | Literal["auto"] = "auto",
+        early_stopping: bool | Literal["auto"] = "auto",
+        random_state: Any = None,
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
-        width: int = 3,
         n_sites: int = 10,
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
-        n_inducing: int | Sequence[int] | Literal["auto"] = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
-        beta_reg: float | Literal["auto"] = "auto",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         input_warping: bool | Literal["auto"] = "auto",
@@ -130,21 +156,19 @@ class DSPPClassifier(Classifier):
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

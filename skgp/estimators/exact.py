@@ -18,33 +18,42 @@ from skgp.recipes.collapsed import build_exact, collapsed_recipe, conditioned_on
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS, jitter=Deviation(default="1e-13"))
 class ExactGPRegressor(GPRegressor):
-    """Exact GP regression.
+    r"""Exact GP regression.
 
-    Maximises the marginal likelihood log N(y; c, K + noise) with a constant c over kernel and noise
-    by L-BFGS (parametric GP paper, Eqn 2). Up to `max_cholesky_size` rows by Cholesky factors,
-    O(n^3); for larger tables by preconditioned conjugate gradients with a stochastic estimate of
-    the log-determinant (Gardner et al. 2018; Wang et al. 2019), whose variances are slow to
-    predict. Both hold matrices of n x n numbers. Several outputs are independent GPs.
+    The fit maximises the marginal likelihood over the kernel and the noise by L-BFGS. Up to
+    `max_cholesky_size` rows it uses Cholesky factors, at a cost of n^3. Beyond, it uses
+    preconditioned conjugate gradients and a stochastic estimate of the log determinant (Gardner et
+    al. 2018; Wang et al. 2019), and variances are slow to predict. Both hold matrices of n x n
+    numbers. Several outputs are independent GPs.
 
     Parameters
     ----------
     $kernel
     max_cholesky_size : int, default=5000
-        Rows up to which the kernel matrix is factorised.
+        Largest number of rows for which the kernel matrix is factorised.
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
     $input_warping
     $features
-    $max_iter
+
+    Training
     $stopping
     $restarts
+
+    Scaling and numerics
     normalize_X, normalize_y : bool, default=True
         Standardise inputs and targets inside the estimator. Results come back in the units
         of y.
     noise_floor : float, default=1e-4
         Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
     jitter : float, default=1e-13
-        Diagonal regularisation relative to the mean diagonal of kernel matrix and noise. The noise
-        regularises as a rule; beside a small one a larger jitter acts as noise of its own, which
-        does not shrink with the weight of a row.
+        Diagonal regularisation relative to the mean diagonal of kernel matrix and noise. Usually
+        the noise regularises enough. Where it is small, a larger jitter acts as noise that does not
+        shrink with the weight of a row.
+    $dtype
     $running
 
     Attributes
@@ -64,6 +73,19 @@ class ExactGPRegressor(GPRegressor):
     See Also
     --------
     SVGPRegressor : For tables of any length.
+
+    Notes
+    -----
+    With the kernel matrix :math:`K` of the rows, a constant mean :math:`c` and noise
+    :math:`\sigma^2`, the fit maximises ([1]_, Eqn 2)
+
+    .. math::
+
+        \log \mathcal{N}\left(y \mid c, K + \sigma^2 I\right) .
+
+    References
+    ----------
+    .. [1] $parametric
 
     Examples
     --------
@@ -86,26 +108,26 @@ class ExactGPRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         max_cholesky_size: int = 5000,
+        max_iter: int = 100,
+        early_stopping: bool = False,
+        random_state: Any = None,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int = 100,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-13,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-        memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",
+        checkpoint: Any = None,
+        memory: Any = None,
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -16,22 +16,26 @@ from skgp.recipes.collapsed import build_fitc, collapsed_recipe
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS)
 class FITCRegressor(GPRegressor):
-    """Sparse GP regression by the fully independent training conditional (FITC).
+    r"""Sparse GP regression by the fully independent training conditional (FITC).
 
-    Maximises the marginal likelihood log N(y; c, Qff + diag(Kff - Qff) + noise) with Qff =
-    Kfu Kuu^-1 Kuf and a constant c over kernel, noise and inducing inputs by L-BFGS (Snelson and
-    Ghahramani 2006; parametric GP paper, Eqns 12 and 13). Each step sees all rows: O(n M^2)
-    operations, in memory for a chunk of rows at a time. Several outputs are independent GPs with
-    kernels and inducing inputs of their own. The predictive distribution of a row is one normal.
+    The fit maximises the marginal likelihood over kernel, noise and inducing inputs by L-BFGS. Each
+    step sees all rows and costs n M^2 operations, in memory for a chunk of rows at a time. Several
+    outputs are independent GPs with their own kernels and inducing inputs. The predictive
+    distribution of a row is one normal.
 
     Parameters
     ----------
     $kernel
-    n_inducing : int, default=300
-        Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
+    $n_inducing
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
     $input_warping
     $features
-    $max_iter
+
+    Training
     $regressor
 
     $fitted_regressor
@@ -40,6 +44,20 @@ class FITCRegressor(GPRegressor):
     --------
     VFITCRegressor : A lower bound of the same objective by minibatches.
     ExactGPRegressor : Without inducing inputs, for a few thousand rows.
+
+    Notes
+    -----
+    With :math:`Q = K_{fu} K_{uu}^{-1} K_{uf}`, a constant mean :math:`c` and noise
+    :math:`\sigma^2`, the fit maximises ([1]_; [2]_, Eqns 12 and 13)
+
+    .. math::
+
+        \log \mathcal{N}\left(y \mid c, Q + \mathrm{diag}(K_{ff} - Q) + \sigma^2 I\right) .
+
+    References
+    ----------
+    .. [1] $pseudo_inputs
+    .. [2] $parametric
 
     Examples
     --------
@@ -65,27 +83,27 @@ class FITCRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        max_iter: int = 100,
+        early_stopping: bool = False,
+        random_state: Any = None,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int = 100,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -43,7 +43,7 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
         "least_steps": "1,500",
         "most_steps": "12,000",
         "full_rows": "150",
-        "auto_dtype": 'float32, but float64 for a table of one batch and the architecture "GP"',
+        "auto_dtype": 'float32, but float64 for a data set of one batch and the architecture "GP"',
     },
     kernel=LAYER_KERNELS,
     width=Deviation(default="5"),
@@ -57,69 +57,70 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
     jitter=Deviation(default="1e-6"),
 )
 class IWDGPRegressor(GPRegressor):
-    """Deep GP regression with latent covariates, by importance-weighted variational inference.
+    r"""Deep GP regression with latent covariates, by importance-weighted variational inference.
 
-    Each row has unobserved inputs w ~ N(0, I) beside those of X, which the GPs above them turn into
-    predictive densities of any shape: several modes, heavy or one-sided tails, noise that varies.
-    The fit maximises a lower bound on the log marginal likelihood (importance-weighted paper, Eqn
-    11), sum_i E log 1 / K sum_k exp(E log p(y_i | f, w_ik)) p(w_ik) / q(w_ik) - beta_reg sum KL.
-    The top layer is integrated in closed form; hidden functions are sampled, jointly for the K
-    values of w that a row has. A prediction is the mixture of the normals at
-    `n_prediction_samples` fixed values of w and of the hidden functions, each spread over half the
-    gaps to its neighbours; `predict_latent` spreads them too. Values of w far from zero are among
-    them, with small weights, because rare targets need them. Of one output, neighbouring normals
-    are then merged until `max_components` are left.
+    Each row has unobserved inputs w besides those of X. The GPs above turn them into predictive
+    densities of any shape: several modes, heavy or one-sided tails, noise that varies. The fit
+    maximises a lower bound on the log marginal likelihood. The predictive distribution of a row is
+    a mixture of normals.
 
     Parameters
     ----------
     architecture : str, default="LV-GP-GP"
-        Layers from the inputs to the output, joined by hyphens: "GP", and "LV" for latent
-        covariates, which are concatenated to what the layer below gives. The last is "GP". "GP" is
-        SVGPRegressor; without "LV" it is a deep GP.
+        Layers from the inputs to the output, joined by hyphens. "GP" is a layer of GPs, and "LV"
+        appends latent covariates to what the layer below gives. The last is "GP". "GP" alone is
+        SVGPRegressor; without "LV" the model is a deep GP.
+    n_inducing : int or list of int, default=128
+        Number M of inducing inputs of each layer; the cost per row and covariate grows with M^2. A
+        list has a number for each layer of GPs, from the inputs upwards.
+    beta_reg : float or "auto", default="auto"
+        Weight of the divergences KL(q(u) || p(u)). One gives a bound, but the bound of a deep GP
+        underfits: it charges for every hidden function. "auto" is one up to $full_rows rows, and
+        $full_rows divided by their number for more.
+    $max_iter
+    $random_state
+
+    Model
     $kernel
     latent_dim : int, default=1
-        Covariates of each "LV".
+        Number of covariates of each "LV".
     width : int, default=5
-        Functions of each hidden GP layer that move its inputs along leading principal directions of
-        X, fewer if X has fewer columns. One more moves each latent covariate below; all have one
-        kernel.
+        Number of functions of each hidden GP layer that move its inputs along leading principal
+        directions of X; fewer if X has fewer columns. One more moves each latent covariate below.
+        All have one kernel.
     inference : {"iwvi", "vi"}, default="iwvi"
-        Importance-weighted or variational bound (Eqns 11 and 3).
+        Importance-weighted or variational bound ([1]_, Eqns 11 and 3).
     n_importance : int, default=5
-        Values of the covariates for each row and sample of a training step, for "iwvi". One gives
-        the variational bound, with a sampled KL(q(w) || p(w)).
+        Number K of values of the covariates for each row and sample of a training step, for "iwvi".
+        One gives the variational bound, with a sampled KL(q(w) || p(w)).
     n_samples : int, default=1
-        Samples of the hidden functions for each row of a training step.
+        Number of samples of the hidden functions for each row of a training step.
     n_prediction_samples : int, default=128
-        Normals of a prediction before some are merged: a scrambled Sobol sequence, drawn once in
-        `fit`.
+        Number of normals of a prediction before some are merged. Their nodes are a scrambled Sobol
+        sequence, drawn once in `fit`.
     max_components : int, default=40
-        Components of a prediction of one output, if it has more normals: in each row by itself
-        neighbours become one normal of their mean and variance, so that mean and variance of the
-        prediction stay. A row takes 24 bytes for each. Targets of few values, such as grades, may
-        want more.
+        Most components of a prediction of one output. If there are more, neighbours in each row are
+        merged into one normal with their mean and variance, so the mean and the variance of the
+        prediction stay. A row takes 24 bytes for each component. Targets of few values, such as
+        grades, may want more.
     amortized : bool, default=True
-        Whether a network, from the inputs and targets of a row, gives q(w). Else each training row
-        has parameters of its own: slower to train, and there is no `partial_fit`.
-    n_inducing : int or list of int, default=128
-        Number M of inducing inputs of each layer, or a list of one for each layer of GPs, from the
-        inputs upwards; cost grows with M^2 per row and covariate.
-    share_kernel : bool or "auto", default=False
-        Whether the GPs of the last layer have one kernel and one set of inducing inputs, as those
-        of hidden layers always have, or each its own. "auto": where there are five or more.
+        Whether a network, from the inputs and targets of a row, gives q(w). Otherwise each training
+        row has its own parameters: slower to train, and without `partial_fit`.
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
-    beta_reg : float or "auto", default="auto"
-        Weight of the divergences KL(q(u) || p(u)). One gives a bound; "auto" is one up to
-        $full_rows rows, and so much less for more rows that the divergences weigh as for
-        $full_rows. The bound of a deep GP underfits: it charges for every hidden function.
     $n_latents
+    share_kernel : bool or "auto", default=False
+        Whether the GPs of the last layer share one kernel and one set of inducing inputs, as those
+        of hidden layers always do. "auto" shares them if there are five or more.
     $input_warping
     $features
+
+    Training
     $minibatch
     optimizer : {"natgrad", "adam"}, default="natgrad"
-        "natgrad" moves q(u) of the last layer by natural-gradient steps and everything else by
-        Adam. It needs a full covariance.
+        "natgrad" updates q(u) of the last layer by natural gradients and everything else by Adam.
+        It needs a full covariance.
+    $early_stopping
     $regressor
 
     $fitted_regressor
@@ -129,10 +130,29 @@ class IWDGPRegressor(GPRegressor):
     DGPRegressor : Deep GPs without latent covariates.
     DSPPRegressor : Mixtures of a few normals, trained for the density of the predictions.
 
+    Notes
+    -----
+    The covariates have the prior :math:`p(w) = \mathcal{N}(0, I)`. For K values :math:`w_{ik}`
+    drawn from :math:`q(w_i)`, the fit maximises ([1]_, Eqn 11)
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E} \left[ \log \frac{1}{K} \sum_{k=1}^{K}
+        \exp\left( \mathrm{E}_{q(f)} \log p(y_i \mid f, w_{ik}) \right)
+        \frac{p(w_{ik})}{q(w_{ik})} \right]
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    The top layer is integrated out in closed form. Hidden functions are sampled, jointly for the K
+    values of a row.
+
+    The components of a prediction are normals at `n_prediction_samples` fixed values of w and of
+    the hidden functions. Each is spread over half the gaps to its neighbours; `predict_latent`
+    spreads them too. Values of w far from zero are among them, with small weights, because rare
+    targets need them.
+
     References
     ----------
-    H. Salimbeni, V. Dutordoir, J. Hensman and M. P. Deisenroth, Deep Gaussian Processes with
-    Importance-Weighted Variational Inference, ICML 2019.
+    .. [1] $importance_weighted
 
     Examples
     --------
@@ -170,6 +190,10 @@ class IWDGPRegressor(GPRegressor):
         self,
         *,
         architecture: str = "LV-GP-GP",
+        n_inducing: int | Sequence[int] = 128,
+        beta_reg: float | Literal["auto"] = "auto",
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
         kernel: LayerKernels = "matern52",
         latent_dim: int = 1,
         width: int = 5,
@@ -179,15 +203,12 @@ class IWDGPRegressor(GPRegressor):
         n_prediction_samples: int = 128,
         max_components: int = 40,
         amortized: bool = True,
-        n_inducing: int | Sequence[int] = 128,
-        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
-        beta_reg: float | Literal["auto"] = "auto",
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         optimizer: Literal["natgrad", "adam"] = "natgrad",
@@ -196,18 +217,17 @@ class IWDGPRegressor(GPRegressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-6,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

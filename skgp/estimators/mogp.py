@@ -15,23 +15,30 @@ from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 @family(share_kernel=OWN_KERNELS)
 class MOGPRegressor(GPRegressor):
-    """Multi-output GP regression by a linear model of coregionalisation (MOGP).
+    r"""Multi-output GP regression by a linear model of coregionalisation (MOGP).
 
-    Each of P outputs mixes the same L latent GPs, y = M f(x) + e (neural likelihoods paper, Eqn 1).
-    The entries of M have unit normal priors and a mean-field posterior, which is always integrated
-    out. The fit maximises the evidence lower bound, the sum over rows of E[log p(y | M f)] minus
-    the divergences of q(u) and q(M); missing outputs are left out of it. A prediction is a mixture
-    of normals at `n_prediction_samples` fixed nodes of the latent functions, which its outputs
-    share.
+    Each of P outputs mixes the same L latent GPs. The entries of the mixing matrix have unit normal
+    priors and a mean-field posterior, which is always integrated out. The fit maximises the
+    evidence lower bound; missing outputs are left out of it. The predictive distribution of a row
+    is a mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, which
+    its outputs share.
 
     Parameters
     ----------
-    $kernel
     $n_latents_half
+    $n_inducing
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
     $readout
     $readout_layer
     $share_kernel
     $features
+
+    Training
     $minibatch
     $regressor
 
@@ -41,6 +48,22 @@ class MOGPRegressor(GPRegressor):
     --------
     NeuralMOGPRegressor : Activations between latent functions and outputs.
     SVGPRegressor : A mixing matrix that is a point, and normal predictions.
+
+    Notes
+    -----
+    The model is ([1]_, Eqn 1)
+
+    .. math::
+
+        y = M f(x) + \varepsilon , \qquad M_{pl} \sim \mathcal{N}(0, 1) ,
+
+    with a P x L matrix M, and the fit maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E}_{q(f_i) q(M)} \left[ \log p(y_i \mid M f_i) \right]
+        - \beta_{\mathrm{reg}} \left( \mathrm{KL}(q(u) \| p(u))
+        + \mathrm{KL}(q(M) \| p(M)) \right) .
 
     $neural_likelihoods
 
@@ -60,38 +83,38 @@ class MOGPRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
         n_latents: int | None = None,
+        n_inducing: int = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        early_stopping: bool = False,
+        random_state: Any = None,
+        kernel: KernelLike = "matern52",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 32,
         n_prediction_samples: int = 128,
-        n_inducing: int = 300,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 
@@ -106,24 +129,32 @@ class MOGPRegressor(GPRegressor):
     inference=Deviation(default='"sampling"'),
 )
 class NeuralMOGPRegressor(GPRegressor):
-    """Multi-output GP regression with a neural likelihood (N-MOGP).
+    r"""Multi-output GP regression with a neural likelihood (N-MOGP).
 
-    P outputs are made of L latent GPs by a layer of H hidden units, y = M g(W f(x) + b) + e (neural
-    likelihoods paper, Eqn 5). The entries of M and b have unit normal priors and mean-field
-    posteriors, W is a point under such a prior; M is always integrated out. The fit maximises the
-    evidence lower bound; missing outputs are left out of it. A prediction is a mixture of normals
-    at `n_prediction_samples` fixed nodes of the latent functions and biases, which its outputs
-    share.
+    A layer of H hidden units makes P outputs of L latent GPs, so that outputs need not be linear
+    combinations of them. The output weights M and the biases b have unit normal priors and
+    mean-field posteriors, and M is always integrated out; W is a point under such a prior. The fit
+    maximises the evidence lower bound; missing outputs are left out of it. The predictive
+    distribution of a row is a mixture of normals at `n_prediction_samples` fixed nodes of the
+    latent functions and biases, which its outputs share.
 
     Parameters
     ----------
-    $kernel
     $n_latents_half
+    $n_inducing
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
     $hidden_units
     $readout
     $readout_layer
     $share_kernel
     $features
+
+    Training
     $minibatch
     $regressor
 
@@ -134,6 +165,25 @@ class NeuralMOGPRegressor(GPRegressor):
     MOGPRegressor : Without activations.
     NeuralSBGPRNRegressor : M depends on the inputs.
     NeuralDGPRegressor : With a deep GP in the place of the latent GPs.
+
+    Notes
+    -----
+    The model is ([1]_, Eqn 5)
+
+    .. math::
+
+        y = M g\left(W f(x) + b\right) + \varepsilon , \qquad
+        M_{ph}, b_h \sim \mathcal{N}(0, 1) ,
+
+    with an H x L matrix W, a P x H matrix M and an activation g. The fit maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E}_q \left[ \log p(y_i \mid M g(W f_i + b)) \right]
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL}
+
+    with the divergences of q(u), q(M) and q(b), and -log p(W) for the point W. With
+    inference="analytic" the expectation has a closed form (Eqns 10 to 20), else it is sampled.
 
     $neural_likelihoods
 
@@ -157,40 +207,40 @@ class NeuralMOGPRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
         n_latents: int | None = None,
+        n_inducing: int = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        early_stopping: bool = False,
+        random_state: Any = None,
+        kernel: KernelLike = "matern52",
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "shifted_erf",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 32,
         n_prediction_samples: int = 128,
-        n_inducing: int = 300,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -18,23 +18,28 @@ from skgp.recipes.readouts import Hidden, Identity, normal_mixing
     n_samples=Deviation(default="8"),
 )
 class MOGPEmbedding(Embedding):
-    """Embedding of a table by a multi-output GP with latent inputs (MOGP).
+    r"""Embedding by a multi-output GP with latent inputs (MOGP).
 
-    Each row of a table of P columns is y = M f(x) + e, where L latent GPs f have C inputs x that
-    nobody observed (neural likelihoods paper, Eqns 1 and 8): a Bayesian GP latent variable model
-    whose columns share functions. The entries of M have unit normal priors and a mean-field
-    posterior.
+    A Bayesian GP latent variable model: the P columns mix L latent GPs of C inputs that nobody
+    observed. The entries of the mixing matrix have unit normal priors and a mean-field posterior.
 
     $latent
 
     Parameters
     ----------
     $embedding
+    $max_iter
+    $random_state
+
+    Model
+    $latent_kernel
     $readout
     $density
     $sparse
     $share_kernel
     $kl_annealing
+
+    Training
     $minibatch
     $transformer
 
@@ -44,6 +49,21 @@ class MOGPEmbedding(Embedding):
     --------
     NeuralMOGPEmbedding : Activations between latent functions and columns.
     MOGPRegressor : The same model with inputs that are known.
+
+    Notes
+    -----
+    The model of a row is :math:`y = M f(x) + \varepsilon` ([1]_, Eqn 1), with a P x L matrix M.
+
+    The latent inputs have the prior :math:`x \sim \mathcal{N}(0, I)` ([1]_, Eqn 8). The fit
+    maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \left( \mathrm{E}_q \left[ \log p(y_i \mid x_i) \right]
+        - \mathrm{KL}(q(x_i) \| p(x_i)) \right)
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL} ,
+
+    where the last sum has the divergences of q(u) and of the readout's posteriors.
 
     $neural_likelihoods
 
@@ -63,31 +83,31 @@ class MOGPEmbedding(Embedding):
         self,
         n_components: int = 2,
         *,
-        kernel: KernelLike = "rbf",
         n_latents: int | None = None,
+        n_inducing: int = 100,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: KernelLike = "rbf",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 8,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
-        n_inducing: int = 100,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         share_kernel: bool | Literal["auto"] = False,
         kl_annealing: int = 0,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         n_restarts: int = 1,
         normalize_X: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 
@@ -102,24 +122,30 @@ class MOGPEmbedding(Embedding):
     n_samples=Deviation(default="8"),
 )
 class NeuralMOGPEmbedding(Embedding):
-    """Embedding of a table by a neural multi-output GP with latent inputs (N-MOGP).
+    r"""Embedding by a neural multi-output GP with latent inputs (N-MOGP).
 
-    Each row of a table of P columns is y = M g(W f(x) + b) + e, where L latent GPs f have C inputs
-    x that nobody observed and g is an activation of H hidden units (neural likelihoods paper, Eqns
-    5 and 8). The entries of M and b have unit normal priors and mean-field posteriors, W is a point
-    under such a prior.
+    A layer of H hidden units makes the P columns of L latent GPs of C inputs that nobody observed.
+    The output weights and the biases have unit normal priors and mean-field posteriors; the
+    weights between the GPs and the units are points under such a prior.
 
     $latent
 
     Parameters
     ----------
     $embedding
+    $max_iter
+    $random_state
+
+    Model
+    $latent_kernel
     $hidden_units
     $readout
     $density
     $sparse
     $share_kernel
     $kl_annealing
+
+    Training
     $minibatch
     $transformer
 
@@ -131,7 +157,32 @@ class NeuralMOGPEmbedding(Embedding):
     NeuralSBGPRNEmbedding : M depends on the latent inputs.
     NeuralMOGPRegressor : The same model with inputs that are known.
 
+    Notes
+    -----
+    The model of a row is :math:`y = M g(W f(x) + b) + \varepsilon` ([1]_, Eqn 5), with an H x L
+    matrix W, a P x H matrix M and an activation g.
+
+    The latent inputs have the prior :math:`x \sim \mathcal{N}(0, I)` ([1]_, Eqn 8). The fit
+    maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \left( \mathrm{E}_q \left[ \log p(y_i \mid x_i) \right]
+        - \mathrm{KL}(q(x_i) \| p(x_i)) \right)
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL} ,
+
+    where the last sum has the divergences of q(u) and of the readout's posteriors.
+
     $neural_likelihoods
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skgp import NeuralMOGPEmbedding
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> model = NeuralMOGPEmbedding(n_inducing=20, max_iter=100, random_state=0)
+    >>> model.fit_transform(X).shape  # posterior means of two latent inputs for each row
+    (150, 2)
     """
 
     # Parameters that the constructor stores.
@@ -142,33 +193,33 @@ class NeuralMOGPEmbedding(Embedding):
         self,
         n_components: int = 2,
         *,
-        kernel: KernelLike = "rbf",
         n_latents: int | None = None,
+        n_inducing: int = 100,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: KernelLike = "rbf",
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 8,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
-        n_inducing: int = 100,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         share_kernel: bool | Literal["auto"] = False,
         kl_annealing: int = 0,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         n_restarts: int = 1,
         normalize_X: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -37,36 +37,43 @@ from skgp.recipes.readouts import Hidden, Identity, normal_mixing
     n_samples=Deviation(default="10"),
 )
 class NeuralDGPRegressor(GPRegressor):
-    """Deep GP regression with a neural likelihood (N-DGP).
+    r"""Deep GP regression with a neural likelihood (N-DGP).
 
-    P outputs are made of the L functions of a deep GP's top layer by a layer of H hidden units, y =
-    M g(W f(x) + b) + e (neural likelihoods paper, Eqn 7), as NeuralMOGPRegressor makes them of GPs.
-    Hidden functions are sampled row by row, as in DGPRegressor. With activation="identity" it is
-    the paper's plain DGP, y = M f(x) + e, whose matrix has a prior and a normal posterior; in
-    ``DGPRegressor(n_latents=L)`` the matrix is a point without a prior.
+    A layer of H hidden units makes P outputs of the top functions of a deep GP, as
+    NeuralMOGPRegressor makes them of GPs. Hidden functions are sampled row by row, as in
+    DGPRegressor. With activation="identity" it is the paper's plain DGP, whose mixing matrix has a
+    prior and a normal posterior; in ``DGPRegressor(n_latents=L)`` the matrix is a point without a
+    prior.
 
     Parameters
     ----------
-    $kernel
     n_layers : int, default=2
-        Layers of GPs, the top one counted. One layer is NeuralMOGPRegressor.
+        Number of GP layers, including the output layer. One layer is NeuralMOGPRegressor.
     width : int, optional
-        Number L of functions of each hidden layer; half of P, rounded up, if None.
+        Number L of functions of each hidden layer. None takes half of P, rounded up.
+    n_inducing : int or list of int, default=300
+        Number M of inducing inputs of each GP, initialised by k-means; the cost per row and sample
+        grows with M^2. A list has a number for each layer of GPs, from the inputs upwards.
+    $max_iter
+    $random_state
+
+    Model
+    $kernel
     $n_latents_half
     $hidden_units
     $readout
-    n_inducing : int or list of int, default=300
-        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
-        from the inputs upwards; cost grows with M^2 per row and sample.
-    $share_kernel
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     beta_reg : float, default=1.0
         Weight of all divergences. One gives the evidence lower bound.
     $kl_annealing
     $hidden
+    $share_kernel
     $features
+
+    Training
     $minibatch
+    $early_stopping
     $regressor
 
     $fitted_regressor
@@ -76,7 +83,32 @@ class NeuralDGPRegressor(GPRegressor):
     NeuralMOGPRegressor : One layer.
     DGPRegressor : Without activations.
 
+    Notes
+    -----
+    The model is ([1]_, Eqn 7)
+
+    .. math::
+
+        y = M g\left(W f(x) + b\right) + \varepsilon , \qquad
+        M_{ph}, b_h \sim \mathcal{N}(0, 1) ,
+
+    with a deep GP f, a matrix W of H rows, a P x H matrix M and an activation g. With
+    activation="identity" it is :math:`y = M f(x) + \varepsilon`.
+
     $neural_likelihoods
+
+    Examples
+    --------
+    Three outputs that jump together:
+
+    >>> import numpy as np
+    >>> from skgp import NeuralDGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> Y = np.sign(X) * [1.0, -1.0, 2.0] + 0.1 * rng.standard_normal((200, 3))
+    >>> model = NeuralDGPRegressor(n_inducing=20, max_iter=400, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round())
+    [[ 1. -1.  2.]]
     """
 
     # Parameters that the constructor stores.
@@ -86,25 +118,26 @@ class NeuralDGPRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         width: int | None = None,
+        n_inducing: int | Sequence[int] = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: LayerKernels = "matern52",
         n_latents: int | None = None,
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "identity"] = "erf",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 10,
         n_prediction_samples: int = 128,
-        n_inducing: int | Sequence[int] = 300,
-        share_kernel: bool | Literal["auto"] = False,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         early_stopping: bool = False,
@@ -112,18 +145,17 @@ class NeuralDGPRegressor(GPRegressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -33,32 +33,39 @@ from skgp.recipes.warping import Warping
     likelihood=OBSERVED,
 )
 class PPGPRRegressor(GPRegressor):
-    """Parametric predictive GP regression.
+    r"""Parametric predictive GP regression (PPGPR).
 
-    Maximises the log density of the predictive distribution itself (parametric GP paper, Eqn 16):
-    sum_i log N(y_i | f_mean, f_var + noise) - beta_reg KL(q(u) || p(u)). The latent variance then
-    models noise that varies with the inputs, and predictions are calibrated.
+    The fit maximises the log density of the predictions themselves. The variance of the latent
+    function then learns noise that depends on the inputs, and predictions are calibrated. The
+    predictive distribution of a row is one normal.
 
     Parameters
     ----------
-    $kernel
     n_inducing : int, default=300
-        Number M of inducing inputs, started by k-means; cost grows with M^2 per row. With
-        covariance="decoupled" those of the variance.
-    $share_kernel
-    n_inducing_mean : int, default=1000
-        Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
+        Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. With
+        covariance="decoupled" these serve the variance.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
-        Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal and gives mean and variance
-        inducing inputs of their own; "delta" is a point with the regulariser -log p(u). "auto" is
+        Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
+        separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
         "full" up to `batch_size` rows, and "decoupled" for more rows and for streams.
     beta_reg : float or "auto", default="auto"
-        Weight of the divergence KL(q(u) || p(u)). "auto" is one up to 1,000 rows, and falls in
-        proportion for more, to 0.2.
+        Weight of the divergence KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
+        falls in inverse proportion to their number, down to 0.2.
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
+    n_inducing_mean : int, default=1000
+        Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
     $likelihood
     $n_latents
+    $share_kernel
     $input_warping
     $features
+
+    Training
+    $max_iter
     $minibatch
     $optimizer
     $regressor
@@ -81,7 +88,23 @@ class PPGPRRegressor(GPRegressor):
 
     Notes
     -----
-    The objective is not quadratic in u, so optimizer="natgrad" is refused.
+    Let :math:`\mu_f(x)` and :math:`\sigma_f^2(x)` be the mean and the variance of the latent
+    function under :math:`q(u)`, and :math:`\sigma^2` the variance of the noise. The fit maximises
+    ([1]_, Eqns 16 and 18)
+
+    .. math::
+
+        \sum_{i=1}^{n} \log \mathcal{N}\left(y_i \mid \mu_f(x_i), \sigma_f^2(x_i) + \sigma^2\right)
+        - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) ,
+
+    whose terms are the log predictive densities ([1]_, Eqn 11). The evidence lower bound of
+    `SVGPRegressor` divides the squared error by :math:`\sigma^2` alone, this objective by
+    :math:`\sigma_f^2(x_i) + \sigma^2` ([1]_, Eqns 19 to 21). It is not quadratic in u, so
+    optimizer="natgrad" is refused.
+
+    References
+    ----------
+    .. [1] $parametric
 
     Examples
     --------
@@ -106,14 +129,16 @@ class PPGPRRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
         n_inducing: int = 300,
-        share_kernel: bool | Literal["auto"] = False,
-        n_inducing_mean: int = 1000,
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         beta_reg: float | Literal["auto"] = "auto",
+        early_stopping: bool | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: KernelLike = "matern52",
+        n_inducing_mean: int = 1000,
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
@@ -121,23 +146,21 @@ class PPGPRRegressor(GPRegressor):
         batch_size: int = 1000,
         learning_rate_init: float = 0.02,
         optimizer: Literal["adam", "natgrad"] = "adam",
-        early_stopping: bool | Literal["auto"] = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
         data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())

@@ -27,32 +27,38 @@ from skgp.recipes.warping import Warping
     learning_rate_init=Deviation(default="0.02"),
 )
 class PPGPRClassifier(Classifier):
-    """Parametric predictive GP classification.
+    r"""Parametric predictive GP classification.
 
-    Maximises the log probability of the labels itself, sum_i log E_q(f_i)[p(y_i | f_i)] - beta_reg
-    KL(q(u) || p(u)): the objective of PPGPRRegressor (parametric GP paper, Eqn 16) with a
-    likelihood of classes. The paper has regression only.
+    The fit maximises the log probability of the labels themselves: the objective of PPGPRRegressor
+    with a likelihood of classes. The paper has regression only.
 
     Parameters
     ----------
-    $kernel
     n_inducing : int, default=300
-        Number M of inducing inputs, started by k-means; cost grows with M^2 per row. With
-        covariance="decoupled" those of the variance.
-    n_inducing_mean : int, default=1000
-        Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
+        Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. With
+        covariance="decoupled" these serve the variance.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
-        Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal and gives mean and variance
-        inducing inputs of their own; "delta" is a point with the regulariser -log p(u). "auto" is
+        Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
+        separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
         "full" up to `batch_size` rows and for five classes or more, else "decoupled". Unless
         decoupled, five classes or more share a kernel and inducing inputs.
-    $classes
     beta_reg : float, default=1.0
-        Weight of the divergence KL(q(u) || p(u)); less than for regression, 0.2, overfits small
-        tables.
+        Weight of the divergence KL(q(u) || p(u)). Less than one, as for regression, overfits small
+        data sets.
+    $max_iter
+    $random_state
+
+    Model
+    $kernel
+    n_inducing_mean : int, default=1000
+        Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
+    $classes
     $input_warping
     $features
+
+    Training
     $minibatch
+    $early_stopping
     $classifier
 
     $fitted_classifier
@@ -61,6 +67,21 @@ class PPGPRClassifier(Classifier):
     --------
     SVGPClassifier : The usual objective.
     DSPPClassifier : The same objective for several layers.
+
+    Notes
+    -----
+    The fit maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \log \mathrm{E}_{q(f_i)} \left[ p(y_i \mid f_i) \right]
+        - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) ,
+
+    which is [1]_, Eqn 16, with a likelihood of classes.
+
+    References
+    ----------
+    .. [1] $parametric
 
     Examples
     --------
@@ -81,18 +102,19 @@ class PPGPRClassifier(Classifier):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
         n_inducing: int = 300,
-        n_inducing_mean: int = 1000,
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
+        beta_reg: float = 1.0,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: KernelLike = "matern52",
+        n_inducing_mean: int = 1000,
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
-        beta_reg: float = 1.0,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.02,
         early_stopping: bool | Literal["auto"] = "auto",
@@ -100,16 +122,15 @@ class PPGPRClassifier(Classifier):
         n_iter_no_change: int = 10,
         tol: float = 0.01,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

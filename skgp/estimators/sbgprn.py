@@ -15,22 +15,30 @@ from skgp.recipes.readouts import Hidden, Identity, network_mixing
 
 @family(share_kernel=OWN_KERNELS)
 class SBGPRNRegressor(GPRegressor):
-    """GP regression network with a network of the inputs for its weights (SBGPRN).
+    r"""GP regression network whose mixing matrix a neural network computes (SBGPRN).
 
-    P outputs mix L latent GPs, y = M(x) f(x) + e, and M(x) is a network with two tanh layers of 50
-    units (neural likelihoods paper, Eqn 4), whose weights are points under unit normal priors. The
-    fit maximises the evidence lower bound; missing outputs are left out of it. A prediction is a
+    P outputs mix L latent GPs. The mixing matrix is a network of the inputs with two tanh layers of
+    50 units, whose weights are points under unit normal priors. The fit maximises the evidence
+    lower bound; missing outputs are left out of it. The predictive distribution of a row is a
     mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, which its
     outputs share.
 
     Parameters
     ----------
-    $kernel
     $n_latents_half
+    $n_inducing
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
     $readout
     $readout_layer
     $share_kernel
     $features
+
+    Training
     $minibatch
     $regressor
 
@@ -42,44 +50,62 @@ class SBGPRNRegressor(GPRegressor):
     GPRNRegressor : M(x) consists of GPs.
     MOGPRegressor : M does not depend on the inputs.
 
+    Notes
+    -----
+    The model is :math:`y = M(x) f(x) + \varepsilon` ([1]_, Eqn 4), with a P x L matrix M(x).
+
     $neural_likelihoods
+
+    Examples
+    --------
+    Two outputs that mix one function with weights that depend on the input:
+
+    >>> import numpy as np
+    >>> from skgp import SBGPRNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([X * f, (1 - X) * f]) + 0.1 * rng.standard_normal((200, 2))
+    >>> model = SBGPRNRegressor(n_inducing=20, max_iter=200, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[0.5 0.5]]
     """
 
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
         n_latents: int | None = None,
+        n_inducing: int = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        early_stopping: bool = False,
+        random_state: Any = None,
+        kernel: KernelLike = "matern52",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 32,
         n_prediction_samples: int = 128,
-        n_inducing: int = 300,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 
@@ -93,24 +119,32 @@ class SBGPRNRegressor(GPRegressor):
     inference=Deviation(default='"sampling"'),
 )
 class NeuralSBGPRNRegressor(GPRegressor):
-    """GP regression network with a neural likelihood (N-SBGPRN).
+    r"""GP regression network with a neural likelihood (N-SBGPRN).
 
-    P outputs are made of L latent GPs by a layer of H hidden units, y = M(x) g(W f(x) + b) + e, and
-    M(x) is a network with two tanh layers of 50 units (neural likelihoods paper, Eqn 6). The biases
-    b have unit normal priors and mean-field posteriors; W and the network's weights are points
-    under such priors. The fit maximises the evidence lower bound; missing outputs are left out of
-    it. A prediction is a mixture of normals at `n_prediction_samples` fixed nodes of the latent
-    functions and biases, which its outputs share.
+    A layer of H hidden units makes P outputs of L latent GPs, and a network of the inputs with two
+    tanh layers of 50 units gives its output weights. The biases have unit normal priors and
+    mean-field posteriors; W and the weights of the network are points under such priors. The fit
+    maximises the evidence lower bound; missing outputs are left out of it. The predictive
+    distribution of a row is a mixture of normals at `n_prediction_samples` fixed nodes of the
+    latent functions and biases, which its outputs share.
 
     Parameters
     ----------
-    $kernel
     $n_latents_half
+    $n_inducing
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
+    $kernel
     $hidden_units
     $readout
     $readout_layer
     $share_kernel
     $features
+
+    Training
     $minibatch
     $regressor
 
@@ -121,7 +155,31 @@ class NeuralSBGPRNRegressor(GPRegressor):
     SBGPRNRegressor : Without activations.
     NeuralMOGPRegressor : M does not depend on the inputs.
 
+    Notes
+    -----
+    The model is ([1]_, Eqn 6)
+
+    .. math::
+
+        y = M(x) g\left(W f(x) + b\right) + \varepsilon ,
+
+    with an H x L matrix W, a P x H matrix M(x) and an activation g.
+
     $neural_likelihoods
+
+    Examples
+    --------
+    Two outputs that mix one function with weights that depend on the input:
+
+    >>> import numpy as np
+    >>> from skgp import NeuralSBGPRNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 1))
+    >>> f = np.sin(3 * X)
+    >>> Y = np.hstack([X * f, (1 - X) * f]) + 0.1 * rng.standard_normal((200, 2))
+    >>> model = NeuralSBGPRNRegressor(n_inducing=20, max_iter=600, random_state=0).fit(X, Y)
+    >>> print(model.predict([[0.5]]).round(1))
+    [[0.5 0.5]]
     """
 
     # Parameters that the constructor stores.
@@ -131,40 +189,40 @@ class NeuralSBGPRNRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: KernelLike = "matern52",
         n_latents: int | None = None,
+        n_inducing: int = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        early_stopping: bool = False,
+        random_state: Any = None,
+        kernel: KernelLike = "matern52",
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 32,
         n_prediction_samples: int = 128,
-        n_inducing: int = 300,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

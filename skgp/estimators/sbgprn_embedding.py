@@ -19,24 +19,31 @@ from skgp.recipes.readouts import Hidden, network_mixing
     n_samples=Deviation(default="8"),
 )
 class NeuralSBGPRNEmbedding(Embedding):
-    """Embedding of a table by a neural GP regression network with latent inputs (N-SBGPRN).
+    r"""Embedding by a neural GP regression network with latent inputs (N-SBGPRN).
 
-    Each row of a table of P columns is y = M(x) g(W f(x) + b) + e, where L latent GPs f have C
-    inputs x that nobody observed, g is an activation of H hidden units and M(x) a network with two
-    tanh layers of 50 units (neural likelihoods paper, Eqns 6 and 8). The biases b have unit normal
-    priors and mean-field posteriors; W and the network's weights are points under such priors.
+    A layer of H hidden units makes the P columns of L latent GPs of C inputs that nobody observed,
+    and a network of these inputs with two tanh layers of 50 units gives its output weights. The
+    biases have unit normal priors and mean-field posteriors; all other weights are points under
+    such priors.
 
     $latent
 
     Parameters
     ----------
     $embedding
+    $max_iter
+    $random_state
+
+    Model
+    $latent_kernel
     $hidden_units
     $readout
     $density
     $sparse
     $share_kernel
     $kl_annealing
+
+    Training
     $minibatch
     $transformer
 
@@ -46,6 +53,22 @@ class NeuralSBGPRNEmbedding(Embedding):
     --------
     NeuralMOGPEmbedding : M does not depend on the latent inputs.
     NeuralSBGPRNRegressor : The same model with inputs that are known.
+
+    Notes
+    -----
+    The model of a row is :math:`y = M(x) g(W f(x) + b) + \varepsilon` ([1]_, Eqn 6), with an H x L
+    matrix W, a P x H matrix M(x) and an activation g.
+
+    The latent inputs have the prior :math:`x \sim \mathcal{N}(0, I)` ([1]_, Eqn 8). The fit
+    maximises
+
+    .. math::
+
+        \sum_{i=1}^{n} \left( \mathrm{E}_q \left[ \log p(y_i \mid x_i) \right]
+        - \mathrm{KL}(q(x_i) \| p(x_i)) \right)
+        - \beta_{\mathrm{reg}} \sum \mathrm{KL} ,
+
+    where the last sum has the divergences of q(u) and of the readout's posteriors.
 
     $neural_likelihoods
     """
@@ -58,33 +81,33 @@ class NeuralSBGPRNEmbedding(Embedding):
         self,
         n_components: int = 2,
         *,
-        kernel: KernelLike = "rbf",
         n_latents: int | None = None,
+        n_inducing: int = 100,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: KernelLike = "rbf",
         n_hidden: int | None = None,
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 8,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
-        n_inducing: int = 100,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         share_kernel: bool | Literal["auto"] = False,
         kl_annealing: int = 0,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         n_restarts: int = 1,
         normalize_X: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

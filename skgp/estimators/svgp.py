@@ -25,8 +25,8 @@ from skgp.recipes.warping import Warping
 
 @family(
     texts={
-        "auto_dtype": "float64 for a table of one batch or one whose optimum is found, and float32 "
-        "for a larger one"
+        "auto_dtype": "float64 for a data set of one batch or one whose optimum is found, and "
+        "float32 for a larger one"
     },
     covariance=Deviation.choice("full", "diagonal", "delta"),
     share_kernel=OWN_KERNELS,
@@ -34,36 +34,41 @@ from skgp.recipes.warping import Warping
     likelihood=OBSERVED,
 )
 class SVGPRegressor(GPRegressor):
-    """Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
+    r"""Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 
-    Maximises the evidence lower bound by minibatches (Hensman et al. 2013; parametric GP paper,
-    Eqn 6): sum_i [log N(y_i | f_mean, noise) - f_var / (2 noise)] - beta_reg KL(q(u) || p(u)). The
-    predictive distribution of a row is one normal, N(f_mean, f_var + noise) (Eqn 11).
+    The fit maximises the evidence lower bound by minibatches. The predictive distribution of a row
+    is one normal, and most of its variance is noise that is the same for all rows.
 
     Parameters
     ----------
     $kernel
-    n_inducing : int, default=300
-        Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
-    $share_kernel
+    $n_inducing
+    $likelihood
+    $max_iter
+    $random_state
+
+    Model
     n_orthogonal : int, default=0
         Number of further inducing inputs that serve the mean alone, in a basis orthogonal to that
-        of q(u) (OD-SVGP; Cheng and Boots 2017; Salimbeni et al. 2018); each costs M per row.
+        of q(u) (OD-SVGP; Cheng and Boots 2017; Salimbeni et al. 2018). Each costs M per row.
     covariance : {"full", "diagonal", "delta"}, default="full"
-        Covariance of q(u). "delta" is a point with log p(u) in the objective (MAP; parametric GP
-        paper, Eqn 3), in the whitened variables.
+        Covariance of q(u). "delta" is a point with log p(u) in the objective (MAP; [2]_, Eqn 3), in
+        the whitened variables.
     beta_reg : float, default=1.0
         Weight of the divergence KL(q(u) || p(u)). One gives the evidence lower bound.
     gamma : float, optional
-        If given, greater than 1: the gamma-divergence takes the place of the expected log
-        likelihood, which damps the pull of outliers (Knoblauch et al. 2019; parametric GP paper,
-        Eqn 9). The papers use 1.01 to 1.1.
-    $likelihood
+        If given, greater than 1: the gamma-divergence replaces the expected log likelihood, which
+        makes the fit robust to outliers (Knoblauch et al. 2019; [2]_, Eqn 9). The papers use 1.01
+        to 1.1.
     $n_latents
+    $share_kernel
     $input_warping
     $features
+
+    Training
     $minibatch
     $optimizer
+    $early_stopping
     $regressor
     $data_parallel
 
@@ -73,6 +78,26 @@ class SVGPRegressor(GPRegressor):
     --------
     PPGPRRegressor : Calibrated where the noise varies with the inputs.
     VFITCRegressor : A variance of its own for what the inducing inputs leave unexplained.
+
+    Notes
+    -----
+    Let :math:`\mu_f(x)` and :math:`\sigma_f^2(x)` be the mean and the variance of the latent
+    function under :math:`q(u)`, and :math:`\sigma^2` the variance of the noise. The fit maximises
+    ([1]_; [2]_, Eqn 6)
+
+    .. math::
+
+        \sum_{i=1}^{n} \left[ \log \mathcal{N}\left(y_i \mid \mu_f(x_i), \sigma^2\right)
+        - \frac{\sigma_f^2(x_i)}{2 \sigma^2} \right]
+        - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    The predictive density is :math:`\mathcal{N}(y \mid \mu_f(x), \sigma_f^2(x) + \sigma^2)` ([2]_,
+    Eqn 11).
+
+    References
+    ----------
+    .. [1] $big_data
+    .. [2] $parametric
 
     Examples
     --------
@@ -99,17 +124,18 @@ class SVGPRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
-        share_kernel: bool | Literal["auto"] = False,
+        likelihood: LikelihoodName = "normal",
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
         n_orthogonal: int = 0,
         covariance: Literal["full", "diagonal", "delta"] = "full",
         beta_reg: float = 1.0,
         gamma: float | None = None,
-        likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         optimizer: Literal["adam", "natgrad"] = "adam",
@@ -118,18 +144,17 @@ class SVGPRegressor(GPRegressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
         data_parallel: bool = False,
     ) -> None:
         store_parameters(self, locals())

@@ -20,18 +20,22 @@ from skgp.recipes.warping import Warping
     covariance=Deviation.choice("full", "diagonal", "delta"),
 )
 class SVGPClassifier(Classifier):
-    """Sparse variational GP classification.
+    r"""Sparse variational GP classification.
 
-    Maximises the evidence lower bound by minibatches: sum_i E_q(f_i)[log p(y_i | f_i)] - beta_reg
-    KL(q(u) || p(u)) (Hensman et al. 2015; doubly stochastic paper, Eqn 10), the expectations by
+    The fit maximises the evidence lower bound by minibatches, with the expectations by
     one-dimensional quadrature.
 
     Parameters
     ----------
     $kernel
     n_inducing : int, default=300
-        Number M of inducing inputs, started by k-means; cost grows with M^2 per row and latent
-        function.
+        Number M of inducing inputs, initialised by k-means; the cost per row and latent function
+        grows with M^2.
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
     $share_kernel
     covariance : {"full", "diagonal", "delta"}, default="full"
         Covariance of q(u). "delta" is a point with log p(u) in the objective (MAP), in the
@@ -41,6 +45,8 @@ class SVGPClassifier(Classifier):
         Weight of the divergence KL(q(u) || p(u)). One gives the evidence lower bound.
     $input_warping
     $features
+
+    Training
     $minibatch
     $classifier
 
@@ -49,6 +55,20 @@ class SVGPClassifier(Classifier):
     See Also
     --------
     SVGPRegressor : The same layer with a Gaussian likelihood.
+
+    Notes
+    -----
+    The fit maximises ([1]_; [2]_, Eqn 10)
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E}_{q(f_i)} \left[ \log p(y_i \mid f_i) \right]
+        - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    References
+    ----------
+    .. [1] $classification_paper
+    .. [2] $doubly_stochastic
 
     Examples
     --------
@@ -70,6 +90,9 @@ class SVGPClassifier(Classifier):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
+        max_iter: int | Literal["auto"] = "auto",
+        early_stopping: bool = False,
+        random_state: Any = None,
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal", "delta"] = "full",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
@@ -79,24 +102,21 @@ class SVGPClassifier(Classifier):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -17,27 +17,30 @@ from skgp.recipes.outputs import Coregionalised
 
 @family(share_kernel=OWN_KERNELS)
 class VFITCRegressor(GPRegressor):
-    """Variational FITC regression.
+    r"""Variational FITC regression.
 
-    Maximises a lower bound of FITC's marginal likelihood by minibatches (parametric GP paper,
-    Eqn 15): with r_i the variance that the inducing inputs leave unexplained at x_i, sum_i
-    [log N(y_i | f_mean, r_i + noise) - v_q / (2 (r_i + noise))] - beta_reg KL(q(u) || p(u)), where
-    v_q is the variance that comes from q(u). Several outputs, which a matrix mixes, are joint: r_i
-    has a covariance over them. The predictive distribution of a row is one normal, N(f_mean, f_var
-    + noise) (Eqn 11).
+    The fit maximises a lower bound on FITC's marginal likelihood by minibatches. Each row has a
+    variance of its own for what the inducing inputs leave unexplained. The predictive distribution
+    of a row is one normal.
 
     Parameters
     ----------
     $kernel
-    n_inducing : int, default=300
-        Number M of inducing inputs, started by k-means; cost grows with M^2 per row.
-    $share_kernel
+    $n_inducing
+    $max_iter
+    $early_stopping
+    $random_state
+
+    Model
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u).
     beta_reg : float, default=1.0
         Weight of the divergence KL(q(u) || p(u)). One gives the lower bound.
     $n_latents
+    $share_kernel
     $features
+
+    Training
     $minibatch
     $optimizer
     $regressor
@@ -48,6 +51,27 @@ class VFITCRegressor(GPRegressor):
     --------
     FITCRegressor : The exact marginal likelihood of the same model, for tables that fit in memory.
     PPGPRRegressor : The predictive density itself as the objective.
+
+    Notes
+    -----
+    Let :math:`r_i` be the prior variance at :math:`x_i` that the inducing inputs leave unexplained,
+    and :math:`v_i` the variance that comes from :math:`q(u)`, so that the latent function has the
+    variance :math:`\sigma_f^2(x_i) = r_i + v_i`. With noise :math:`\sigma^2` the fit maximises
+    ([1]_, Eqn 15)
+
+    .. math::
+
+        \sum_{i=1}^{n} \left[ \log \mathcal{N}\left(y_i \mid \mu_f(x_i), r_i + \sigma^2\right)
+        - \frac{v_i}{2 (r_i + \sigma^2)} \right]
+        - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    The predictive density is :math:`\mathcal{N}(y \mid \mu_f(x), \sigma_f^2(x) + \sigma^2)` ([1]_,
+    Eqn 11). Several outputs that a matrix mixes are treated jointly: :math:`r_i` is then a
+    covariance over them.
+
+    References
+    ----------
+    .. [1] $parametric
 
     Examples
     --------
@@ -71,33 +95,33 @@ class VFITCRegressor(GPRegressor):
         *,
         kernel: KernelLike = "matern52",
         n_inducing: int = 300,
-        share_kernel: bool | Literal["auto"] = False,
+        max_iter: int | Literal["auto"] = "auto",
+        early_stopping: bool = False,
+        random_state: Any = None,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         optimizer: Literal["adam", "natgrad"] = "adam",
-        early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

@@ -18,12 +18,9 @@ _CHUNK = 2**22  # draws held in memory at once by energy_score (32 MiB)
 def joint_nll(
     y_true: ArrayLike, dist: ContinuousDistribution, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Negative log of the joint predictive density of a row, per observed entry, in nats.
+    r"""Negative log of the joint predictive density of a row, per observed entry, in nats.
 
-    The sum over rows of the negative log joint densities, divided by the number of observed
-    entries: with complete targets the mean joint negative log density over P, which is the
-    multivariate NLL of [1]_. Missing entries of a row are marginalised out. With one output it
-    equals :func:`nll`.
+    Missing entries of a row are marginalised out. With one output it equals :func:`nll`.
 
     Parameters
     ----------
@@ -42,6 +39,17 @@ def joint_nll(
     ------
     ValueError
         If shapes or weights are not valid, or an output has no observed target.
+
+    Notes
+    -----
+    With the joint density :math:`p_i` of the observed entries of row i, of which there are
+    :math:`P_i`,
+
+    .. math::
+
+        - \sum_{i=1}^{n} \log p_i(y_i) \; / \; \sum_{i=1}^{n} P_i .
+
+    With complete targets this is the multivariate NLL of [1]_.
 
     References
     ----------
@@ -75,10 +83,10 @@ def energy_score(
     n_samples: int = 1000,
     random_state: int | np.random.Generator | None = 0,
 ) -> float:
-    """Mean energy score: the CRPS of a whole row of outputs, in the units of y.
+    r"""Mean energy score: the CRPS of a whole row of outputs, in the units of y.
 
-    Unlike :func:`crps` it sees the dependence between outputs. It adds outputs up in one Euclidean
-    norm, so scale them to comparable units first.
+    Unlike :func:`crps` it sees the dependence between outputs. It takes the Euclidean norm over the
+    outputs, so scale them to comparable units first.
 
     Parameters
     ----------
@@ -87,9 +95,9 @@ def energy_score(
     dist : predictive distribution of shape (n,) or (n, P)
     sample_weight : array-like of shape (n,), default=None
     n_samples : int, default=1000
-        Draws per row, at least 2. Unused with one output, where the score is exact.
+        Samples per row, at least 2. Unused with one output, where the score is exact.
     random_state : int, numpy.random.Generator or None, default=0
-        Seed of the draws. The fixed default makes the score repeatable.
+        Seed of the samples. The fixed default makes the score repeatable.
 
     Returns
     -------
@@ -103,9 +111,14 @@ def energy_score(
 
     Notes
     -----
-    E||Y - y|| - E||Y - Y'|| / 2 with independent Y, Y' from `dist`: [1]_ equation 22 with beta = 1,
-    sign changed. The second expectation is the mean over successive draws, unbiased and linear in
-    `n_samples` ([2]_ equation 7).
+    With independent :math:`Y, Y'` from the distribution of a row,
+
+    .. math::
+
+        \mathrm{ES} = \mathrm{E} \|Y - y\| - \frac{1}{2} \mathrm{E} \|Y - Y'\| ,
+
+    [1]_ equation 22 with :math:`\beta = 1` and the sign changed. The second expectation is the mean
+    over successive samples, unbiased and linear in `n_samples` ([2]_ equation 7).
 
     References
     ----------

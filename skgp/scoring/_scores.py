@@ -24,7 +24,7 @@ def nll(
     sample_weight: ArrayLike | None = None,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | FloatArray:
-    """Mean negative log predictive density of each output, in nats.
+    r"""Mean negative log predictive density of each output, in nats.
 
     With several outputs this scores the marginal of each output and ignores their dependence;
     :func:`joint_nll` scores the joint density of a row.
@@ -49,7 +49,13 @@ def nll(
 
     Notes
     -----
-    The logarithmic score, [1]_ section 4.1, with its sign changed.
+    With the predictive density :math:`p_i` of row i,
+
+    .. math::
+
+        \mathrm{NLL} = - \frac{1}{n} \sum_{i=1}^{n} \log p_i(y_i) .
+
+    This is the logarithmic score, [1]_ section 4.1, with its sign changed.
 
     References
     ----------
@@ -74,7 +80,7 @@ def crps(
     sample_weight: ArrayLike | None = None,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | FloatArray:
-    """Mean continuous ranked probability score, in the units of y.
+    r"""Mean continuous ranked probability score, in the units of y.
 
     Parameters
     ----------
@@ -96,7 +102,14 @@ def crps(
 
     Notes
     -----
-    E|Y - y| - E|Y - Y'| / 2 with independent Y, Y' from `dist`: [1]_ equation 21, sign changed.
+    With independent :math:`Y, Y'` from the distribution of a row and its distribution function F,
+
+    .. math::
+
+        \mathrm{CRPS}(F, y) = \mathrm{E} |Y - y| - \frac{1}{2} \mathrm{E} |Y - Y'|
+        = \int \left( F(z) - 1\{y \le z\} \right)^2 dz .
+
+    [1]_ equations 20 and 21, with the sign changed.
 
     References
     ----------
@@ -202,7 +215,7 @@ def pinball_loss(
     alpha: float = 0.5,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | FloatArray:
-    """Mean pinball loss of the predictive quantile at level `alpha`, in the units of y.
+    r"""Mean pinball loss of the predictive quantile at level `alpha`, in the units of y.
 
     Parameters
     ----------
@@ -228,7 +241,14 @@ def pinball_loss(
 
     Notes
     -----
-    The quantile score, [1]_ section 6.1, sign changed. Its mean over all levels is half the CRPS.
+    With the quantile q at level :math:`\alpha`,
+
+    .. math::
+
+        \max\left( \alpha (y - q), (\alpha - 1) (y - q) \right) .
+
+    This is the quantile score, [1]_ section 6.1, with its sign changed. Its mean over all levels is
+    half the CRPS.
 
     References
     ----------
@@ -258,7 +278,7 @@ def interval_score(
     coverage: float = 0.9,
     multioutput: str | ArrayLike = "uniform_average",
 ) -> float | FloatArray:
-    """Mean interval (Winkler) score of the central predictive interval, in the units of y.
+    r"""Mean interval (Winkler) score of the central predictive interval, in the units of y.
 
     The width of the interval plus 2 / (1 - coverage) times the distance by which a target falls
     outside it.
@@ -286,7 +306,12 @@ def interval_score(
 
     Notes
     -----
-    [1]_ section 6.2, equation 43, with alpha = 1 - coverage.
+    With the ends l and u of the interval and :math:`\alpha = 1 - \mathrm{coverage}` ([1]_ section
+    6.2, equation 43),
+
+    .. math::
+
+        (u - l) + \frac{2}{\alpha} \max(l - y, 0) + \frac{2}{\alpha} \max(y - u, 0) .
 
     References
     ----------

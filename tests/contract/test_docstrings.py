@@ -10,6 +10,7 @@ from contract_cases import EMBEDDINGS, ONE_PER_CLASS, Case, Data
 from skgp.estimators._parameters import family
 
 CASES = ONE_PER_CLASS + EMBEDDINGS
+HEADINGS = ["Model", "Training", "Scaling and numerics", "Running"]
 SECTION = re.compile(r"^ {4}(\w[\w ]*)\n {4}-+$", re.MULTILINE)
 ENTRY = re.compile(r"^ {4}(\w[\w, ]*) : (.*)$", re.MULTILINE)
 
@@ -40,6 +41,18 @@ def test_no_placeholder_is_left(case: Case) -> None:
 def test_parameters_are_those_of_the_constructor_in_its_order(case: Case) -> None:
     parameters = inspect.signature(case.cls).parameters
     assert list(entries(case.cls, "Parameters")) == list(parameters)
+
+
+def test_five_parameters_come_first_and_the_others_have_headings(case: Case) -> None:
+    """A heading stands alone after a blank line; numpydoc takes it for an entry without a type."""
+    doc = case.cls.__doc__
+    assert doc is not None
+    section = dict(zip(*[iter(SECTION.split(doc)[1:])] * 2, strict=True))["Parameters"]
+    first, *parts = re.split(r"\n\s*\n {4}(?=\S)", section.strip("\n"))
+    assert len(ENTRY.findall(first)) == 5
+    assert "random_state : " in first
+    assert [part.partition("\n")[0] for part in parts] == HEADINGS
+    assert all(ENTRY.findall(part) for part in parts)
 
 
 def test_defaults_are_those_of_the_signature(case: Case) -> None:

@@ -33,6 +33,9 @@ class FakeRegressor:
     Parameters
     ----------
     n_components : int, default=2
+    $max_iter
+
+    Training
     $minibatch
     normalize_X, normalize_y : bool, default=True
         Both.
@@ -121,7 +124,8 @@ def test_all_groups_have_the_same_constraint_and_annotation_of_a_parameter() -> 
 def test_an_entry_begins_with_the_name(name: str) -> None:
     every = [p for group in GROUPS.values() for p in group if p.name == name]
     for parameter in [PARAMETERS[name], *every]:
-        head = parameter.entry.partition(" : ")[0].split(", ")[0]
+        entry = parameter.entry.removeprefix(f"\n{parameter.heading}\n")
+        head = entry.partition(" : ")[0].split(", ")[0]
         assert head in ("", name)
         assert "$default" not in parameter.entry
 

@@ -24,36 +24,43 @@ from skgp.recipes.networks import (
     learning_rate_init=Deviation(default="0.01"),
 )
 class CVAERegressor(Regressor):
-    """Conditional variational autoencoder: a network whose latent variable shapes the density.
+    r"""Conditional variational autoencoder: a network whose latent variable shapes the density.
 
-    With z ~ N(0, I) for each row, y ~ N(f(x, z), noise): f is a dense tanh network, and there is
-    one learned noise variance per output. A second network, the encoder, gives the approximate
-    posterior q(z | x, y) = N(m, diag(s^2)), and training maximises the evidence lower bound
-    sum_i E_q log N(y_i | f(x_i, z), noise) - beta_reg KL(q(z | x_i, y_i) || N(0, I)), with an L2
-    penalty on the parameters of both networks (Sohn, Lee and Yan 2015).
+    A dense tanh network maps the inputs and a latent variable of each row to the target, with one
+    learned noise variance per output. A second network, the encoder, gives the approximate
+    posterior of the latent variable, and training maximises the evidence lower bound with an L2
+    penalty on the parameters of both networks.
 
-    The predictive distribution of a row is 1 / S sum_s N(f(x, z_s), noise). Its nodes z_s are drawn
-    from the prior once, when the model is built, and all rows share them. It may have several
-    modes, but only through z: what the model does not know of f, far from the data, adds nothing.
+    The predictive distribution of a row is a mixture of normals. Its nodes are drawn from the prior
+    once, when the model is built, and all rows share them. It may have several modes, but only
+    through the latent variable: far from the data, the uncertainty about the network adds nothing.
 
     Parameters
     ----------
     hidden_layer_sizes : int or array-like of int, default=(50, 50)
         Widths of the hidden layers, in the encoder and in the decoder.
     latent_dim : int, default=1
-        Number of latent variables of a row. One suffices for any density of one output; several
-        outputs with noise of their own shapes need one each.
-    n_samples : int, default=1
-        Draws of z for each row of a training step.
-    n_prediction_samples : int, default=100
-        Number S of nodes of a prediction, a scrambled Sobol sequence.
+        Number of latent variables of a row. One suffices for any density of one output. Several
+        outputs whose noise differs in shape need one each.
     beta_reg : float, default=1.0
         Weight of the divergences KL(q(z) || p(z)). One gives the evidence lower bound.
+    $max_iter
+    $random_state
+
+    Model
+    n_samples : int, default=1
+        Number of samples of z for each row of a training step.
+    n_prediction_samples : int, default=100
+        Number S of nodes of a prediction, a scrambled Sobol sequence.
     $weight_decay
+
+    Training
     $minibatch
+    $early_stopping
     $stopping
     $restarts
     $scales
+    $dtype
     $running
 
     Attributes
@@ -71,10 +78,22 @@ class CVAERegressor(Regressor):
     MCDropoutRegressor : A network whose weights are uncertain, with one noise for all rows.
     skgp.DGPRegressor : A posterior of functions that knows where there are no data.
 
+    Notes
+    -----
+    With :math:`z \sim \mathcal{N}(0, I)` and the encoder's :math:`q(z \mid x, y)`, a normal of
+    diagonal covariance, the fit maximises [1]_
+
+    .. math::
+
+        \sum_{i=1}^{n} \mathrm{E}_q \left[ \log \mathcal{N}(y_i \mid f(x_i, z), \sigma^2) \right]
+        - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(z \mid x_i, y_i) \| \mathcal{N}(0, I)\right) .
+
+    The predictive density is :math:`\frac{1}{S} \sum_s \mathcal{N}(y \mid f(x, z_s), \sigma^2)`.
+
     References
     ----------
-    K. Sohn, H. Lee and X. Yan, Learning Structured Output Representation using Deep Conditional
-    Generative Models, NIPS 2015.
+    .. [1] K. Sohn, H. Lee and X. Yan, Learning Structured Output Representation using Deep
+        Conditional Generative Models, NIPS 2015.
 
     Examples
     --------
@@ -103,11 +122,12 @@ class CVAERegressor(Regressor):
         *,
         hidden_layer_sizes: int | Sequence[int] = (50, 50),
         latent_dim: int = 1,
+        beta_reg: float = 1.0,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
         n_samples: int = 1,
         n_prediction_samples: int = 100,
-        beta_reg: float = 1.0,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.01,
         early_stopping: bool = False,
@@ -115,16 +135,15 @@ class CVAERegressor(Regressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-        memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",
+        checkpoint: Any = None,
+        memory: Any = None,
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

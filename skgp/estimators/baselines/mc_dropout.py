@@ -13,18 +13,17 @@ from skgp.recipes.networks import Dropout, Network, build_dropout, masked_loss, 
 
 @family(n_samples=Deviation(default="50"), learning_rate_init=Deviation(default="0.01"))
 class MCDropoutRegressor(Regressor):
-    """Monte Carlo dropout: a network whose passes under several masks are one mixture.
+    r"""Monte Carlo dropout: a network whose passes under several masks are one mixture.
 
-    A dense ReLU network f with dropout after each hidden layer is trained by minibatches on
-    sum_i log N(y_i | f(x_i), noise), with an L2 penalty on its parameters and one learned noise
-    variance per output. Training with dropout fits an approximate posterior of the weights, and
-    passes with dropout are draws from it (Gal and Ghahramani 2016): the predictive distribution of
-    a row is 1 / S sum_s N(f_s(x), noise) over the S passes.
+    A dense ReLU network with dropout after each hidden layer is trained by minibatches, with an L2
+    penalty on its parameters and one learned noise variance per output. Training with dropout fits
+    an approximate posterior of the weights, and passes with dropout are samples from it (Gal and
+    Ghahramani 2016).
 
-    Those passes' masks are drawn once, when the model is built, and all rows share them: a pass is
-    one function, and a prediction does not depend on which other rows are in the call. In training
-    each row of a batch gets new masks, so a repeated row is only on average what a row of weight
-    two is.
+    The masks of the passes are drawn once, when the model is built, and all rows share them. So a
+    pass is one function, and a prediction does not depend on the other rows of the call. In
+    training each row of a batch gets new masks; a repeated row therefore equals a row of weight two
+    only on average.
 
     Parameters
     ----------
@@ -33,12 +32,20 @@ class MCDropoutRegressor(Regressor):
     dropout : float in [0, 1), default=0.1
         Probability with which a hidden unit is dropped in a pass.
     n_samples : int, default=50
-        Number S of passes, to which the cost of a prediction is proportional.
+        Number S of passes. The cost of a prediction is proportional to it.
+    $max_iter
+    $random_state
+
+    Model
     $weight_decay
+
+    Training
     $minibatch
+    $early_stopping
     $stopping
     $restarts
     $scales
+    $dtype
     $running
 
     Attributes
@@ -56,10 +63,19 @@ class MCDropoutRegressor(Regressor):
     skgp.PPGPRRegressor : Calibrated where the noise varies with the inputs.
     skgp.SVGPRegressor : A posterior of functions that knows where there are no data.
 
+    Notes
+    -----
+    The fit maximises :math:`\sum_i \log \mathcal{N}(y_i \mid f(x_i), \sigma^2)` under dropout, less
+    the penalty. With the passes :math:`f_s` the predictive density is [1]_
+
+    .. math::
+
+        p(y \mid x) = \frac{1}{S} \sum_{s=1}^{S} \mathcal{N}\left(y \mid f_s(x), \sigma^2\right) .
+
     References
     ----------
-    Y. Gal and Z. Ghahramani, Dropout as a Bayesian Approximation: Representing Model Uncertainty in
-    Deep Learning, ICML 2016.
+    .. [1] Y. Gal and Z. Ghahramani, Dropout as a Bayesian Approximation: Representing Model
+        Uncertainty in Deep Learning, ICML 2016.
 
     Examples
     --------
@@ -85,8 +101,9 @@ class MCDropoutRegressor(Regressor):
         hidden_layer_sizes: int | Sequence[int] = (100, 100),
         dropout: float = 0.1,
         n_samples: int = 50,
-        weight_decay: float = 1e-4,
         max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        weight_decay: float = 1e-4,
         batch_size: int = 1000,
         learning_rate_init: float = 0.01,
         early_stopping: bool = False,
@@ -94,16 +111,15 @@ class MCDropoutRegressor(Regressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-        memory: Any = None,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",
+        checkpoint: Any = None,
+        memory: Any = None,
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 

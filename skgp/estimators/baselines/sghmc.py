@@ -30,38 +30,42 @@ from skgp.recipes.outputs import Coregionalised
     share_kernel=OWN_KERNELS,
 )
 class SGHMCDGPRegressor(GPRegressor):
-    """Deep GP regression with sampled inducing variables.
+    r"""Deep GP regression with sampled inducing variables.
 
     The layers are those of DGPRegressor, but no family of distributions is chosen for the whitened
-    inducing variables v: a Markov chain samples them by stochastic-gradient Hamiltonian Monte
-    Carlo, while the hyper-parameters, the inducing inputs among them, take gradient steps at
-    positions that the chain has passed (moving-window Monte Carlo EM; Havasi, Hernandez-Lobato and
-    Murillo-Fuentes 2018). The chain's target is exp(E log p(y | f)) p(v), where E is over f given
-    v: the q(v) of any form at which the evidence lower bound is greatest (Hensman et al. 2015).
+    inducing variables v. A Markov chain samples them by stochastic-gradient Hamiltonian Monte
+    Carlo. The hyperparameters, the inducing inputs among them, take gradient steps at positions
+    that the chain has passed (moving-window Monte Carlo EM).
 
-    A prediction is the mixture over the last `n_posterior_samples` positions kept and, for each,
-    over `n_prediction_samples` fixed nodes of the hidden layers. While those positions are drawn,
-    the hyper-parameters rest, unless the fit is so short that they would have less than half of its
-    steps. A chain of `partial_fit` goes on, and its hyper-parameters never rest.
+    A prediction is a mixture over the last `n_posterior_samples` positions kept and, for each,
+    over `n_prediction_samples` fixed nodes of the hidden layers. While these positions are drawn,
+    the hyperparameters rest, unless that would leave them less than half of the steps. A chain of
+    `partial_fit` goes on, and its hyperparameters never rest.
 
     Parameters
     ----------
-    $kernel
     n_layers : int, default=2
-        Layers of GPs, the top one counted. For fewer than some 250 rows one is the better choice:
-        hyper-parameters that follow samples of several layers overfit, mostly less so with a
-        learning_rate_init of 0.003.
-    width : int, default=3
-        Functions of each hidden layer.
-    n_samples : int, default=5
-        Samples of the hidden functions, given v, for each row of a training step.
+        Number of GP layers, including the output layer. For fewer than about 250 rows, one is the
+        better choice: hyperparameters that follow samples of several layers overfit, mostly less so
+        with a learning_rate_init of 0.003.
+    n_inducing : int or list of int, default=100
+        Number M of inducing inputs of each GP, initialised by k-means. A list has a number for each
+        layer of GPs, from the inputs upwards.
     n_posterior_samples : int, default=50
-        Number T of positions that a prediction averages over, to which its cost is proportional.
+        Number T of positions that a prediction averages over. Its cost is proportional to it.
+    $max_iter
+    $random_state
+
+    Model
+    $kernel
+    $width
+    n_samples : int, default=5
+        Number of samples of the hidden functions, given v, for each row of a training step.
     n_prediction_samples : int, default=4
-        Nodes of each of them, a scrambled Sobol sequence. Few suffice, for given v only what the
-        inducing variables leave unexplained is uncertain.
+        Number of nodes for each position, a scrambled Sobol sequence. A few suffice: given v, only
+        what the inducing variables leave unexplained is uncertain.
     thinning : int, default=10
-        Steps from one position kept to the next.
+        Number of steps from one kept position to the next.
     n_burn_in : int, default=1000
         First steps of the chain, in which it learns the scale of the gradients. A fit should have
         n_burn_in + thinning * n_posterior_samples steps or more.
@@ -69,14 +73,14 @@ class SGHMCDGPRegressor(GPRegressor):
         Length of the chain's steps.
     friction : float in (0, 1], default=0.05
         Share of the chain's momentum that is lost in a step.
-    n_inducing : int or list of int, default=100
-        Number M of inducing inputs of each GP, started by k-means, or a list of one for each layer,
-        from the inputs upwards.
-    $share_kernel
     $hidden
     $n_latents
+    $share_kernel
     $features
+
+    Training
     $minibatch
+    $early_stopping
     $regressor
 
     $fitted_regressor
@@ -85,16 +89,20 @@ class SGHMCDGPRegressor(GPRegressor):
     --------
     skgp.DGPRegressor : The same layers with normal q(v), for a fraction of the cost.
 
+    Notes
+    -----
+    The target of the chain is :math:`\exp\left(\mathrm{E} \log p(y \mid f)\right) p(v)`, with the
+    expectation over f given v ([1]_): the q(v) of any form at which the evidence lower bound is
+    greatest ([3]_). The step sizes adapt as in [2]_.
+
     References
     ----------
-    M. Havasi, J. M. Hernandez-Lobato and J. J. Murillo-Fuentes, Inference in Deep Gaussian
-    Processes using Stochastic Gradient Hamiltonian Monte Carlo, NeurIPS 2018.
-
-    J. T. Springenberg, A. Klein, S. Falkner and F. Hutter, Bayesian Optimization with Robust
-    Bayesian Neural Networks, NIPS 2016.
-
-    J. Hensman, A. G. de G. Matthews, M. Filippone and Z. Ghahramani, MCMC for Variationally Sparse
-    Gaussian Processes, NIPS 2015.
+    .. [1] M. Havasi, J. M. Hernandez-Lobato and J. J. Murillo-Fuentes, Inference in Deep Gaussian
+        Processes using Stochastic Gradient Hamiltonian Monte Carlo, NeurIPS 2018.
+    .. [2] J. T. Springenberg, A. Klein, S. Falkner and F. Hutter, Bayesian Optimization with Robust
+        Bayesian Neural Networks, NIPS 2016.
+    .. [3] J. Hensman, A. G. de G. Matthews, M. Filippone and Z. Ghahramani, MCMC for Variationally
+        Sparse Gaussian Processes, NIPS 2015.
 
     Examples
     --------
@@ -125,24 +133,25 @@ class SGHMCDGPRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        kernel: LayerKernels = "matern52",
         n_layers: int = 2,
+        n_inducing: int | Sequence[int] = 100,
+        n_posterior_samples: int = 50,
+        max_iter: int | Literal["auto"] = "auto",
+        random_state: Any = None,
+        kernel: LayerKernels = "matern52",
         width: int = 3,
         n_samples: int = 5,
-        n_posterior_samples: int = 50,
         n_prediction_samples: int = 4,
         thinning: int = 10,
         n_burn_in: int = 1000,
         step_size: float = 0.02,
         friction: float = 0.05,
-        n_inducing: int | Sequence[int] = 100,
-        share_kernel: bool | Literal["auto"] = False,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
         n_latents: int | None = None,
+        share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         early_stopping: bool = False,
@@ -150,18 +159,17 @@ class SGHMCDGPRegressor(GPRegressor):
         n_iter_no_change: int = 10,
         tol: float = 1e-4,
         n_restarts: int = 1,
+        warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
         jitter: float = 1e-4,
+        dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
-        warm_start: bool = False,
+        device: str = "cpu",
         checkpoint: Any = None,
         memory: Any = None,
-        dtype: Literal["auto", "float32", "float64"] = "auto",
-        device: str = "cpu",
         verbose: int = 0,
-        random_state: Any = None,
     ) -> None:
         store_parameters(self, locals())
 
