@@ -169,5 +169,5 @@ def complete_docstring(cls: type, texts: Mapping[str, str]) -> None:
     while cls.__doc__ and "$" in cls.__doc__:  # it is absent under python -OO
         page = Template(cls.__doc__)
         needed = {name: dedent(texts[name]) for name in page.get_identifiers()}
-        indented = {name: indent(text, " " * 4).strip() for name, text in needed.items()}
+        indented = {n: indent(text, " " * 4).lstrip(" ").rstrip() for n, text in needed.items()}
         cls.__doc__ = page.substitute(indented)
