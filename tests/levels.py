@@ -4,7 +4,13 @@
 # package; two entries of one row never import each other.
 LEVELS = (
     ("skgp.exceptions", "skgp._show_versions", "skgp._version"),
-    ("skgp.core.data", "skgp.core.maps", "skgp.core.subsample", "skgp.distributions"),
+    (
+        "skgp.core.bounds",
+        "skgp.core.data",
+        "skgp.core.maps",
+        "skgp.core.subsample",
+        "skgp.distributions",
+    ),
     ("skgp.core.folds", "skgp.core.numerics"),
     ("skgp.core.kernels",),
     ("skgp.core.layers",),
@@ -35,7 +41,7 @@ LEVELS = (
         "skgp.fitting.stream",
     ),
     ("skgp.fitting.diagnosis", "skgp.fitting.fit"),
-    ("skgp.fitting.cross_validation",),
+    ("skgp.fitting.cross_validation", "skgp.fitting.kinds"),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",

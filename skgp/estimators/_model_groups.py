@@ -235,13 +235,15 @@ OBSERVED: Final = Deviation(
     default='"normal"',
     constraint=[one_of(*get_args(LikelihoodName))],
     text="""
-    likelihood : {"normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"}, \
-default=$default
+    likelihood : {"normal", "student_t", "heteroscedastic", "poisson", "negative_binomial", \
+"censored"}, default=$default
         How y scatters about the function f; all but "normal" are for one output. "student_t" has
         noise of heavy tails, with learned degrees of freedom; "heteroscedastic" normal noise whose
         log variance is a second function. "poisson" and "negative_binomial" are for counts of mean
         exp(f), which are never scaled; the latter learns a dispersion a: the variance is mu + a
-        mu^2 at the mean mu. What was learned is in `likelihood_parameters_`.
+        mu^2 at the mean mu. "censored" is "normal" with a y of shape (n, 2), lower and upper
+        bounds: equal where y is observed, -inf or inf where there is none. What was learned is in
+        `likelihood_parameters_`.
     """,
 )
 _CLASSES: Final[Group] = (

@@ -1,5 +1,6 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
+import math
 from typing import Any, Literal, Self, overload
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -11,17 +12,16 @@ from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.joint import joint_covariance
+from skgp.fitting.kinds import KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
-    check_counts,
     check_observed,
     check_rows,
-    check_same_outputs,
+    check_same_shape,
     split_rows,
 )
 from skgp.fitting.table import Array
-from skgp.recipes.outputs import COUNTS
 
 
 def _takes_streams(estimator: Any) -> bool:
@@ -60,6 +60,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             Inputs; finite numbers.
         y : array-like of shape (n,) or (n, P)
             Targets, in any units. NaN in an (n, P) array marks a missing entry, which is skipped.
+            With ``likelihood="censored"`` an (n, 2) array holds lower and upper bounds.
         sample_weight : array-like of shape (n,), optional
             Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
             between 1e-15 and 1e15.
@@ -83,14 +84,14 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         with self._becoming() as (working, report):
             working._validate_params()
             rows = working._rows(X, y, sample_weight, reset=not working._continues())
-            check_observed(rows.y)
+            check_observed(rows.y, missing=working._kind.missing)
             report += working._outliers_to_check(rows)
             rng = check_random_state(working.random_state)
             given = X_val, y_val, sample_weight_val
             rows, held_out = working._split_off(
                 rows, given, rng, read=working._rows_to_validate, split=split_rows
             )
-            kind = working._targets(), _remembered(rows.y)
+            kind = working._targets(), working._remembered(rows.y)
             report += working._train(X, y, rows, held_out, rng, *kind)
         return self
 
@@ -131,7 +132,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
             rows = working._rows(X, y, sample_weight, reset=not working._is_fitted())
-            kind = working._targets(), _remembered(rows.y)
+            kind = working._targets(), working._remembered(rows.y)
             report += working._train_chunk(rows, n_total, *kind)
         return self
 
@@ -292,27 +293,33 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
-        rows = check_rows(self, X, y, sample_weight, reset=reset)
-        if self._has_counts:
-            check_counts(rows.y)
+        kind = self._kind
+        rows = check_rows(self, X, y, sample_weight, reset=reset, read=kind.read)
+        kind.check(rows.y, "y")
         if not reset:
-            check_same_outputs("y", rows.y, self._output_shape)
+            check_same_shape("y", kind.shape(rows.y), self._output_shape)
         return rows
 
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
-        rows = check_rows(self, X, y, sample_weight, reset=False, suffix="_val")
-        check_same_outputs("y_val", rows.y, training.y.shape[1:])
-        if self._has_counts:
-            check_counts(rows.y, "y_val")
+        kind = self._kind
+        rows = check_rows(self, X, y, sample_weight, reset=False, read=kind.read, suffix="_val")
+        check_same_shape("y_val", kind.shape(rows.y), kind.shape(training.y))
+        kind.check(rows.y, "y_val")
         return rows
 
     @property
-    def _has_counts(self) -> bool:
-        return getattr(self, "likelihood", "normal") in COUNTS
+    def _kind(self) -> Kind:
+        return KINDS.get(getattr(self, "likelihood", "normal"), REALS)
 
     def _targets(self) -> Targets:
-        is_scaled = self.normalize_y and not self._has_counts
-        return Targets((self.normalize_X, is_scaled), ("y", "normalize_y"), observed)
+        kind = self._kind
+        scales = self.normalize_X, self.normalize_y and kind.can_scale
+        return Targets(scales, ("y", "normalize_y"), observed, kind.values)
+
+    def _remembered(self, y: Array) -> dict[str, Any]:
+        """What a fit remembers of its targets."""
+        shape = self._kind.shape(y)
+        return {"n_outputs_": math.prod(shape), "_output_shape": shape}
 
     def _joint_covariance(self, X: Any) -> Array:
         """Covariance of y over the rows of X, noise included."""
@@ -360,8 +367,3 @@ class GPRegressor(Regressor):
     lengthscales_ = property(_attributes.lengthscales)
     inducing_points_ = property(_attributes.inducing_points)
     stack_ = property(_attributes.stack)
-
-
-def _remembered(y: Array) -> dict[str, Any]:
-    """What a fit remembers of its targets (n,) or (n, P)."""
-    return {"n_outputs_": 1 if y.ndim == 1 else y.shape[1], "_output_shape": y.shape[1:]}

@@ -15,6 +15,7 @@ from skgp.core.kernels import gpytorch_kernel, stationary
 from skgp.core.layers import posteriors, projected, sparse, two_bases
 from skgp.core.likelihoods import (
     bernoulli,
+    censored,
     counts,
     gaussian,
     heteroscedastic,
@@ -73,6 +74,7 @@ _FAMILIES: Final = (
 _PARTS: Final = (  # where the torch modules of a model are defined
     *(bernoulli, chain, collapsed, counts, cvae_network, dropout, exact_layer, features, gaussian),
     *(
+        censored,
         gpytorch_kernel,
         heteroscedastic,
         inversion,

@@ -86,7 +86,8 @@ class FunctionDraws:
                 drawn = torch.randint(len(posteriors), (n_samples,), generator=generator)
                 sizes = [(posteriors[i], 1) for i in drawn]
             self._parts = [StackFunctions(stack, f, rule, n, generator) for f, n in sizes]
-        mixing = model.likelihood.mixing
+        assert model.normal_noise is not None
+        mixing = model.normal_noise.mixing
         self._mixing = None if mixing is None else mixing.detach().clone()
         self._x_scale = _tensors(model.x_scale, like)
         self._y_scale = _tensors(model.y_scale, like)

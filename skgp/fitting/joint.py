@@ -33,15 +33,16 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
     -------
     array of shape (n, n) or (n, n, P)
     """
-    source, likelihood = model.source, model.likelihood
+    source, noise = model.source, model.normal_noise
     assert isinstance(source, Layers)
+    assert noise is not None
     stack = cast(GPStack, source.stack)
     like = model.log_weights
     x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(like)
     generator = make_generator(0, "joint covariance")
     top = stack.top
     posteriors = source.posteriors()
-    total = x.new_zeros(len(likelihood.noise_var), len(x), len(x))
+    total = x.new_zeros(len(noise.noise_var), len(x), len(x))
     means, shares = [], []
     for factors in posteriors:
         hidden, weights = hidden_mixture(stack, factors, model.nodes, generator)
@@ -50,13 +51,13 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
             moments = top.moments(of_kernel[None], factors[-1], of_mean[None])
             cov = top.covariance(of_kernel, factors[-1])
             cov.diagonal(dim1=-2, dim2=-1).copy_(moments.f_var[0].mT)  # never negative
-            total += weight * likelihood.joint_covariance(cov)
-            means.append(likelihood.outputs(moments.f_mean[0]))
+            total += weight * noise.joint_covariance(cov)
+            means.append(noise.outputs(moments.f_mean[0]))
         shares.append(share)
     weights, mean = torch.cat(shares)[:, None, None], torch.stack(means)  # (Q, 1, 1), (Q, n, P)
     spread = (weights.sqrt() * (mean - (weights * mean).sum(0))).permute(2, 1, 0)
     total += spread @ spread.mT
-    total.diagonal(dim1=-2, dim2=-1).add_(likelihood.noise_var[:, None])
+    total.diagonal(dim1=-2, dim2=-1).add_(noise.noise_var[:, None])
     of_outputs: Array = total.movedim(0, -1).cpu().numpy() * model.y_scale.unit**2
     return of_outputs if output_shape else of_outputs[..., 0]
 

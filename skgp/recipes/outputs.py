@@ -7,7 +7,9 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
+from skgp.core.bounds import stand_ins
 from skgp.core.likelihoods.bernoulli import Logit, Probit
+from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import NegativeBinomial, Poisson
 from skgp.core.likelihoods.gaussian import Gaussian
@@ -29,8 +31,9 @@ _NODES: Final = 512  # of the softmax, in a prediction
 # easily told apart: the function of two classes, whose link has noise of its own, starts larger.
 _RESIDUAL: Final = 0.5
 OF_TWO: Final = ("probit", "logit")
-LikelihoodName = Literal["normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"]
-COUNTS: Final = ("poisson", "negative_binomial")  # likelihoods of targets that have no other scale
+LikelihoodName = Literal[
+    "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial", "censored"
+]
 _LEAST_COUNT: Final = 0.5  # added to counts, whose logs are then finite
 _NEIGHBOURS: Final = 10  # whose mean a residual is taken from
 _MOST_NEIGHBOURS: Final = 3000  # rows among which these are
@@ -89,6 +92,10 @@ class Observed:
         """Normal noise of any number of outputs, or another likelihood of one."""
         if self.likelihood == "normal":
             return Coregionalised(self.n_latents, self.noise_floor)(spec, setup)
+        if self.likelihood == "censored":
+            latent = torch.from_numpy(stand_ins(setup.Y.numpy())).nan_to_num().mT
+            noise = Censored(INITIAL_NOISE, self.noise_floor).double()
+            return _observed(noise, latent, setup.observed_weight, noise.start)
         if setup.Y.shape[1] > 1:
             raise ValueError(
                 f"likelihood={self.likelihood!r} is for one output, and y has {setup.Y.shape[1]}: "
