@@ -3,6 +3,7 @@
 import math
 from typing import Any, Literal, Self, overload
 
+import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -12,7 +13,7 @@ from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.joint import joint_covariance
-from skgp.fitting.kinds import KINDS, REALS, Kind
+from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
@@ -277,6 +278,30 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         array of shape (n, n_samples) or (n, P, n_samples)
         """
         return self.predict_dist(X).rvs(n_samples, random_state=random_state)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+        y : array-like of shape (n,) or (n, P)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            For bounds of censored targets, which have none.
+        """
+        if self._kind is BOUNDS and np.ndim(y) == 2:
+            raise ValueError(
+                "bounds of censored targets have no R^2: pass scoring=skgp.scoring.neg_nll_scorer"
+            )
+        return float(super().score(X, y, sample_weight))
 
     # --------------------------------------------------- fitted attributes
 

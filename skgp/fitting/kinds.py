@@ -55,10 +55,10 @@ class Kind:
 
 REALS: Final = Kind()
 _COUNTS: Final = Kind(check=check_counts, can_scale=False)
-_BOUNDS: Final = Kind(
+BOUNDS: Final = Kind(
     read=read_bounds, shape=one_output, values=stand_ins, missing="an infinite bound"
 )
 # By the likelihood.
 KINDS: Final = MappingProxyType(
-    {"poisson": _COUNTS, "negative_binomial": _COUNTS, "censored": _BOUNDS}
+    {"poisson": _COUNTS, "negative_binomial": _COUNTS, "censored": BOUNDS}
 )
