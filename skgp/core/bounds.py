@@ -26,8 +26,10 @@ def densities(Y: Array, n_outputs: int) -> BoolArray:
     return np.asarray(Y[:, :1] == Y[:, 1:])
 
 
-def stand_ins(bounds: Array) -> Array:
+def stand_ins(bounds: Array, weight: Array | None) -> Array:
     """Of bounds (n, 2) values (n, 1) between them, which scales and first fits are made of.
+
+    Rows have weights (n,), all one if None.
 
     Where bounds are equal they are the value. Elsewhere it is about the mean of the normal
     distribution that all bounds are most likely under, given that it lies between these (by the EM
@@ -40,15 +42,17 @@ def stand_ins(bounds: Array) -> Array:
     if len(rows):
         low = np.nan_to_num(lower[rows], nan=-np.inf)
         high = np.nan_to_num(upper[rows], nan=np.inf)
+        share = np.where(np.isnan(values), 0.0, 1.0 if weight is None else weight)
+        share /= share.sum()
         var = 0.0
         for _ in range(_STEPS):
-            mean = np.nanmean(values)
-            std = math.sqrt(np.nanmean(np.square(values - mean)) + var)
+            mean = np.nansum(share * values)
+            std = math.sqrt(np.nansum(share * np.square(values - mean)) + var)
             if std == 0.0:
                 break
             e, v = _truncated((low - mean) / std, (high - mean) / std)
             values[rows] = np.clip(mean + std * e, low, high)
-            var = std**2 * v.sum() / np.count_nonzero(~np.isnan(values))
+            var = std**2 * (share[rows] @ v)
     return values[:, None]
 
 

@@ -313,7 +313,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = True
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = self._kind is not BOUNDS
         return tags
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:

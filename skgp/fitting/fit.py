@@ -46,7 +46,7 @@ Scales = tuple[Scale, Scale]
 _SETUP_ROWS: Final = 20_000  # rows that initial values are computed from
 
 
-def themselves(Y: Array) -> Array:
+def themselves(Y: Array, weight: Array | None) -> Array:
     """Targets as they are."""
     return Y
 
@@ -63,14 +63,14 @@ class Targets:
         The argument that holds the targets, and the parameter that says whether they are scaled.
     groups : callable array (n, P) -> bool array (n, G)
         Groups of rows that a choice of rows must not miss.
-    values : callable array (n, P) -> array (n, P'), optional
+    values : callable (array (n, P), weights or None) -> array (n, P'), optional
         What the targets are scaled by; they themselves by default.
     """
 
     scales: tuple[bool, bool]
     names: tuple[str, str]
     groups: Callable[[Array], BoolArray]
-    values: Callable[[Array], Array] = themselves
+    values: Callable[[Array, Array | None], Array] = themselves
 
 
 def observed(Y: Array) -> BoolArray:
@@ -102,7 +102,7 @@ def make_table(
     """A table with scales of its own."""
     X, y, weight, _ = rows
     Y = y.reshape(len(y), -1)
-    values = targets.values(Y)
+    values = targets.values(Y, weight)
     scale = Cached(make_scale, running.memory, Scale)
     scales = scale(X, weight, targets.scales[0]), scale(values, weight, targets.scales[1])
     scales = (

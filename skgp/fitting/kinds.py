@@ -37,7 +37,7 @@ class Kind:
         Refuses those that are not of this kind, among rows whose weight is not zero.
     shape : callable (array) -> tuple
         Of what is predicted for a row.
-    values : callable array (n, P) -> array (n, P')
+    values : callable (array (n, P), weights or None) -> array (n, P')
         What they are scaled by.
     can_scale : bool
         Whether they have no scale of their own.
@@ -48,7 +48,7 @@ class Kind:
     read: Callable[[Any, str], Array] = read_targets
     check: Callable[[Array, str], None] = any_targets
     shape: Callable[[Array], tuple[int, ...]] = outputs_of
-    values: Callable[[Array], Array] = themselves
+    values: Callable[[Array, Array | None], Array] = themselves
     can_scale: bool = True
     missing: str = "NaN"
 

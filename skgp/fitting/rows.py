@@ -121,7 +121,8 @@ def read_targets(y: Any, name: str) -> Array:
 def read_bounds(y: Any, name: str) -> Array:
     """Lower and upper bounds (n, 2), NaN where infinite, of them or of observed targets (n,)."""
     y = _read_array(y, name, ensure_all_finite=False)
-    if y.ndim == 1:
+    if y.shape[1:] in ((), (1,)):
+        y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name=name)
         return np.column_stack([y, y])
     if y.shape[1] != 2:

@@ -93,7 +93,8 @@ class Observed:
         if self.likelihood == "normal":
             return Coregionalised(self.n_latents, self.noise_floor)(spec, setup)
         if self.likelihood == "censored":
-            latent = torch.from_numpy(stand_ins(setup.Y.numpy())).nan_to_num().mT
+            values = stand_ins(setup.Y.numpy(), setup.weight.numpy())
+            latent = torch.from_numpy(values).nan_to_num().mT
             noise = Censored(INITIAL_NOISE, self.noise_floor).double()
             return _observed(noise, latent, setup.observed_weight, noise.start)
         if setup.Y.shape[1] > 1:

@@ -154,6 +154,8 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
 )
+# Whose y of two columns would be bounds of one output.
+ONE_OUTPUT = (Case("svgp-censored", SVGPRegressor, {"likelihood": "censored"}),)
 # Hidden layers below a sparse one.
 DEEP_REGRESSORS = (
     Case("dgp", DGPRegressor, _DGP),
