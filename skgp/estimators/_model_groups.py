@@ -249,13 +249,15 @@ OBSERVED: Final = Deviation(
 _CLASSES: Final[Group] = (
     Parameter.choice(
         "likelihood",
-        ("auto", "probit", "logit", "robust-max", "softmax"),
+        ("auto", "probit", "logit", "robust-max", "softmax", "ordinal"),
         "auto",
         """
-        "probit" and "logit" are links of one function for two classes. The others have a function
-        for each class: the largest one wins with "robust-max" (Hernandez-Lobato et al. 2011), up to
-        slips of probability `label_noise`; "softmax" draws the functions in training. "auto" is
-        "probit" for two classes and "$of_several" for several.
+        "probit" and "logit" are links of one function for two classes. "ordinal" is for classes
+        whose order is that of sorting: thresholds, which are learned, divide one function plus
+        normal noise. The others have a function for each class: the largest one wins with
+        "robust-max" (Hernandez-Lobato et al. 2011), up to slips of probability `label_noise`;
+        "softmax" draws the functions in training. "auto" is "probit" for two classes and
+        "$of_several" for several.
         """,
     ),
     Parameter(

@@ -83,7 +83,7 @@ class PPGPRClassifier(Classifier):
         n_inducing: int = 300,
         n_inducing_mean: int = 1000,
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
-        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float = 1.0,

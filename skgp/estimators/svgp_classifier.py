@@ -70,7 +70,7 @@ class SVGPClassifier(Classifier):
         n_inducing: int = 300,
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal", "delta"] = "full",
-        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float = 1.0,

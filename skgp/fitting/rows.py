@@ -177,6 +177,22 @@ def check_labels(
     return _weighted(X, y, sample_weight, suffix)
 
 
+def check_sorted(y: Any, name: str) -> None:
+    """Refuse ordered categories of pandas whose order is not that of sorting."""
+    if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc"):
+        y = y.iloc[:, 0]
+    dtype = getattr(y, "dtype", None)
+    if not getattr(dtype, "ordered", False):
+        return
+    categories = np.asarray(dtype.categories)
+    if (categories != np.sort(categories)).any():
+        order = " < ".join(map(str, categories[:5]))
+        raise ValueError(
+            f"{name} has ordered categories, {order}, and classes are sorted, as scikit-learn's "
+            f"scores expect: pass their numbers, {name}.cat.codes"
+        )
+
+
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
     name = f"X{suffix}"
     X = inputs_to_check(X, name)

@@ -15,6 +15,7 @@ from skgp.core.likelihoods.counts import NegativeBinomial, Poisson
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
 from skgp.core.likelihoods.likelihood import Observation
+from skgp.core.likelihoods.ordinal import Ordinal
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.likelihoods.student_t import StudentT
@@ -195,12 +196,15 @@ class Classes:
             of_several, setup.groups.shape[1], setup.seed_for("classes")
         ).double()
         codes = setup.Y[:, 0].long()
-        signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
-        signs = signs[-likelihood.n_latents :]
-        share = (1.0 + signs @ setup.weight / setup.weight.sum()) / 2.0
         least = 0.5 / len(codes)  # a class may be missing from a chunk
-        offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
-
+        if isinstance(likelihood, Ordinal):
+            offset, centred = _in_order(likelihood, codes, setup.weight, least)
+        else:
+            signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
+            signs = signs[-likelihood.n_latents :]
+            share = (1.0 + signs @ setup.weight / setup.weight.sum()) / 2.0
+            offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
+            centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
         residual = torch.full_like(offset, _RESIDUAL)
 
         def start(noise_var: Tensor) -> None:
@@ -213,12 +217,12 @@ class Classes:
                     stack.top.kernel.magnify((_RESIDUAL / residual).clamp_min(1.0))
             return Model(Layers(stack), likelihood, nodes)
 
-        centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
         return Outputs(likelihood.start_scale * centred, start, model)
 
     def n_latents(self, n_classes: int) -> int:
-        """Number of latent functions: one for two classes and a link, else one for each."""
-        return 1 if n_classes == 2 and self.likelihood in ("auto", *OF_TWO) else n_classes
+        """Number of latent functions: one for two classes and a link or an order, else one each."""
+        has_link = n_classes == 2 and self.likelihood in ("auto", *OF_TWO)
+        return 1 if has_link or self.likelihood == "ordinal" else n_classes
 
     def _make(self, of_several: str, n_classes: int, seed: int) -> ClassLikelihood:
         name = self.likelihood
@@ -231,6 +235,26 @@ class Classes:
                     "'robust-max', 'softmax' or 'auto'"
                 )
             return Probit() if name == "probit" else Logit()
+        if name == "ordinal":
+            return Ordinal(n_classes)
         if name == "softmax":
             return Softmax(n_classes, _DRAWS, _NODES, seed)
         return RobustMax(n_classes, self.label_noise)
+
+
+def _in_order(
+    likelihood: Ordinal, codes: Tensor, weight: Tensor, least: float
+) -> tuple[Tensor, Tensor]:
+    """Prior mean (1,) and start (1, n) of the function of ordered classes; starts the thresholds.
+
+    They are those that divide a standard normal in proportion to the classes. The function starts
+    at ridits (Bross 1958), the shares of lower classes plus half of a row's own, which have mean
+    one half; of two classes they are as far apart as the labels of `Probit` if multiplied by four.
+    """
+    labels = torch.nn.functional.one_hot(codes, likelihood.n_classes).double()
+    share = weight @ labels / weight.sum()
+    up_to = share.cumsum(0)
+    cuts = torch.special.ndtri(up_to[:-1].clamp(least, 1.0 - least))
+    likelihood.start(cuts)
+    ridits = labels @ (up_to - 0.5 * share)
+    return -cuts[:1], 4.0 * (ridits - 0.5).unsqueeze(0)
