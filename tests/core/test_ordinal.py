@@ -112,6 +112,16 @@ def test_merged_classes_have_the_sum_of_the_probabilities() -> None:
 
 
 @pytest.mark.parametrize("term", ["expected_log_class", "log_class"])
+def test_the_order_may_be_reversed(term: str) -> None:
+    """With f and the thresholds mirrored, and the mean of f moved by the last threshold."""
+    at, codes = latent(np.linspace(-1, 4, N_CLASSES), 0.4), torch.arange(N_CLASSES)
+    mirrored = at._replace(f_mean=THRESHOLDS[-1] - at.f_mean)
+    other = make([THRESHOLDS[-1] - t for t in reversed(THRESHOLDS)])
+    value = getattr(other, term)(mirrored, N_CLASSES - 1 - codes)
+    torch.testing.assert_close(value, getattr(make(), term)(at, codes))
+
+
+@pytest.mark.parametrize("term", ["expected_log_class", "log_class"])
 def test_gradients(term: str) -> None:
     """In the moments and in the thresholds."""
     likelihood, codes = make(), torch.arange(N_CLASSES)
