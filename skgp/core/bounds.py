@@ -4,7 +4,7 @@ So a bound that is infinite is a missing entry, and whatever skips those skips t
 """
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ def stand_ins(bounds: Array, weight: Array | None) -> Array:
         high = np.nan_to_num(upper[rows], nan=np.inf)
         share = np.where(np.isnan(values), 0.0, 1.0 if weight is None else weight)
         share /= share.sum()
-        var = 0.0
+        var: Any = 0.0
         for _ in range(_STEPS):
             mean = np.nansum(share * values)
             std = math.sqrt(np.nansum(share * np.square(values - mean)) + var)

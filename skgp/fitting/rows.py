@@ -181,7 +181,7 @@ def check_sorted(y: Any, name: str) -> None:
     """Refuse ordered categories of pandas whose order is not that of sorting."""
     if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc"):
         y = y.iloc[:, 0]
-    dtype = getattr(y, "dtype", None)
+    dtype: Any = getattr(y, "dtype", None)
     if not getattr(dtype, "ordered", False):
         return
     categories = np.asarray(dtype.categories)

@@ -96,8 +96,8 @@ class Observed:
         if self.likelihood == "censored":
             values = stand_ins(setup.Y.numpy(), setup.weight.numpy())
             latent = torch.from_numpy(values).nan_to_num().mT
-            noise = Censored(INITIAL_NOISE, self.noise_floor).double()
-            return _observed(noise, latent, setup.observed_weight, noise.start)
+            censored = Censored(INITIAL_NOISE, self.noise_floor).double()
+            return _observed(censored, latent, setup.observed_weight, censored.start)
         if setup.Y.shape[1] > 1:
             raise ValueError(
                 f"likelihood={self.likelihood!r} is for one output, and y has {setup.Y.shape[1]}: "
