@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp import DGPRegressor, DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp.compose import CrossFittedRegressor
 from skgp.distributions import NormalMixture
 from skgp.files import load, save
 from skgp.scoring import coverage, crps, neg_nll_scorer, nll, rmse
@@ -228,3 +229,12 @@ def test_wrong_shapes_and_tables_are_refused() -> None:
     bounds[:, 0] = np.minimum(y, 1.0)
     with pytest.raises(ValueError, match=r"an infinite bound in every row of column\(s\) \[1\]"):
         tiny().fit(X, bounds)
+
+
+def test_cross_fitting() -> None:
+    X, y = make_rows()
+    X, bounds = X[:60], censored(y, X)[:60]
+    model = CrossFittedRegressor(tiny(), cv=3).fit(X, bounds)
+    assert np.isfinite(nll(bounds, model.predict_dist(X)))
+    with pytest.raises(ValueError, match=r"recalibrate=True needs targets of the shape \(60,\)"):
+        CrossFittedRegressor(tiny(), cv=3, recalibrate=True).fit(X, bounds)
