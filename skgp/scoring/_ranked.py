@@ -49,7 +49,7 @@ def rps(
     Examples
     --------
     >>> from skgp.scoring import rps
-    >>> rps([0, 2], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
+    >>> rps([0, 2], [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], labels=[0, 1, 2])
     0.375
     """
     p, codes = check_probabilities(y_true, y_proba, labels)
