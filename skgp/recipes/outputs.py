@@ -214,7 +214,14 @@ class Classes:
             with torch.no_grad():
                 stack.top.mean.copy_(offset)
                 if likelihood.n_latents == 1:
-                    stack.top.kernel.magnify((_RESIDUAL / residual).clamp_min(1.0))
+                    factor = (_RESIDUAL / residual).clamp_min(1.0)
+                    stack.top.kernel.magnify(factor)
+                    if isinstance(likelihood, Ordinal) and likelihood.n_classes > 2:
+                        # The thresholds, so far of a standard normal, divide f plus noise.
+                        variance = centred.square() @ setup.weight / setup.weight.sum()
+                        scale = (1.0 + (variance - residual).clamp_min(0.0) * factor).sqrt()
+                        likelihood.start(likelihood.thresholds * scale)
+                        stack.top.mean.mul_(scale)
             return Model(Layers(stack), likelihood, nodes)
 
         return Outputs(likelihood.start_scale * centred, start, model)
