@@ -12,6 +12,7 @@ ORDER = (
     "conformal",
     "several_outputs",
     "counts",
+    "censored",
     "function_draws",
     "classification",
     "convolution",

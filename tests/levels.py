@@ -4,7 +4,13 @@
 # package; two entries of one row never import each other.
 LEVELS = (
     ("skgp.exceptions", "skgp._show_versions", "skgp._version"),
-    ("skgp.core.data", "skgp.core.maps", "skgp.core.subsample", "skgp.distributions"),
+    (
+        "skgp.core.bounds",
+        "skgp.core.data",
+        "skgp.core.maps",
+        "skgp.core.subsample",
+        "skgp.distributions",
+    ),
     ("skgp.core.folds", "skgp.core.numerics"),
     ("skgp.core.kernels",),
     ("skgp.core.layers",),
@@ -40,7 +46,7 @@ LEVELS = (
         "skgp.fitting.fit",
         "skgp.fitting.posterior",
     ),
-    ("skgp.fitting.cross_validation", "skgp.recipes.warping"),
+    ("skgp.fitting.cross_validation", "skgp.fitting.kinds", "skgp.recipes.warping"),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",
@@ -57,6 +63,7 @@ LEVELS = (
         "skgp.estimators._attributes",
         "skgp.estimators._documentation",
         "skgp.estimators._entries",
+        "skgp.estimators._joint",
     ),
     (
         "skgp.estimators._fit_groups",

@@ -47,6 +47,8 @@ def best_scale(dist: Any, y: FloatArray, weight: FloatArray) -> float:
     ------
     TypeError
         If `dist` is no mixture of normals.
+    ValueError
+        If y is not of its shape, as bounds of censored targets are not.
     """
     if not isinstance(dist, NormalMixture):
         raise TypeError(
@@ -54,6 +56,11 @@ def best_scale(dist: Any, y: FloatArray, weight: FloatArray) -> float:
             "off, or use an affine target transformer"
         )
     used = weight > 0.0
+    if y.shape != dist.shape:  # of bounds of censored targets
+        raise ValueError(
+            f"recalibrate=True needs targets of the shape {dist.shape} of the distributions, and y "
+            f"has {y.shape}: keep it False"
+        )
     dist, y, weight = dist[used], y[used], weight[used]
     mean = dist.mean()
     n_observed = (~np.isnan(y)).reshape(len(y), -1).sum(axis=1)

@@ -98,6 +98,12 @@ def likelihood_parameters(estimator: Any) -> dict[str, float]:
     return learned
 
 
+def class_parameters(estimator: Any) -> dict[str, Array]:
+    """What the likelihood of a classifier has learned, by name."""
+    learned = _model(estimator).likelihood.learned
+    return {name: value.detach().cpu().numpy() for name, value in learned.items()}
+
+
 def beta_reg(estimator: Any) -> float:
     """Weight of the divergences in the fit."""
     check_is_fitted(estimator)

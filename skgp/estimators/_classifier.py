@@ -14,7 +14,7 @@ from skgp.fitting.arguments import check_class_weight
 from skgp.fitting.fit import Targets
 from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
-from skgp.fitting.rows import Rows, check_labels, check_observed, split_by_class
+from skgp.fitting.rows import Rows, check_labels, check_observed, check_sorted, split_by_class
 from skgp.fitting.table import Array
 from skgp.recipes.outputs import Classes
 
@@ -26,6 +26,7 @@ class Classifier(ClassifierMixin, Estimator):
     normalize_X: bool
     batch_size: int
     class_weight: Any
+    likelihood: str
 
     classes_: Array
     class_weight_: Array
@@ -237,6 +238,7 @@ class Classifier(ClassifierMixin, Estimator):
     lengthscales_ = property(_attributes.lengthscales)
     input_powers_ = property(_attributes.input_powers)
     inducing_points_ = property(_attributes.inducing_points)
+    likelihood_parameters_ = property(_attributes.class_parameters)
     stack_ = property(_attributes.stack)
 
     # ------------------------------------------------------------- helpers
@@ -260,6 +262,7 @@ class Classifier(ClassifierMixin, Estimator):
         reset: bool,
     ) -> Rows:
         """Validated rows; `classes` are those of a stream, of which a chunk need not have all."""
+        self._check_order(y, "y")
         rows = check_labels(self, X, y, sample_weight, reset=reset)
         if reset:
             self._set_classes(np.unique(rows.y) if classes is None else classes, rows)
@@ -271,8 +274,13 @@ class Classifier(ClassifierMixin, Estimator):
         return self._coded(rows, "y")
 
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
+        self._check_order(y, "y_val")
         rows = check_labels(self, X, y, sample_weight, reset=False, suffix="_val")
         return self._coded(rows, "y_val")
+
+    def _check_order(self, y: Any, name: str) -> None:
+        if self.likelihood == "ordinal":
+            check_sorted(y, name)
 
     def _condensed(self, rows: Rows) -> Rows:
         """In a table of one batch equal rows are one, of the sum of their weights.

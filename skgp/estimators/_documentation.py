@@ -12,6 +12,9 @@ SHARED: Final[dict[str, str]] = {
             Labels, sorted.
         class_weight_ : array (C,)
             Weights of the classes.
+        likelihood_parameters_ : dict
+            "thresholds" of "ordinal" (C - 1,), the first of them zero, in units of the noise of f;
+            else empty.
         $inducing_points
         $class_record
         $hyperparameters

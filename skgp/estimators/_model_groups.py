@@ -242,25 +242,29 @@ OBSERVED: Final = Deviation(
     default='"normal"',
     constraint=[one_of(*get_args(LikelihoodName))],
     text="""
-    likelihood : {"normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"}, \
-default=$default
+    likelihood : {"normal", "student_t", "heteroscedastic", "poisson", "negative_binomial", \
+"censored"}, default=$default
         Distribution of y given the function f; all but "normal" take one output. "student_t" has
         heavy-tailed noise with learned degrees of freedom. "heteroscedastic" has normal noise whose
         log variance is a second function. "poisson" and "negative_binomial" are for counts with
         mean exp(f), which are never scaled; the latter learns a dispersion a, so that the variance
-        is mu + a mu^2 at the mean mu. The learned values are in `likelihood_parameters_`.
+        is mu + a mu^2 at the mean mu. "censored" is "normal" for a y of shape (n, 2), lower and
+        upper bounds: equal where y is observed, -inf or inf where there is none. The learned values
+        are in `likelihood_parameters_`.
     """,
 )
 _CLASSES: Final[Group] = (
     Parameter.choice(
         "likelihood",
-        ("auto", "probit", "logit", "robust-max", "softmax"),
+        ("auto", "probit", "logit", "robust-max", "softmax", "ordinal"),
         "auto",
         """
-        "probit" and "logit" are links of one latent function, for two classes. The others have a
-        function for each class. With "robust-max" the largest function names the class, except for
-        errors of probability `label_noise` (Hernandez-Lobato et al. 2011). "softmax" samples the
-        functions in training. "auto" is "probit" for two classes and "$of_several" for more.
+        "probit" and "logit" are links of one latent function, for two classes. "ordinal" is for
+        classes whose order is that of sorting: learned thresholds divide one function plus normal
+        noise. The others have a function for each class. With "robust-max" the largest function
+        names the class, except for errors of probability `label_noise` (Hernandez-Lobato et al.
+        2011). "softmax" samples the functions in training. "auto" is "probit" for two classes and
+        "$of_several" for more.
         """,
     ),
     Parameter(

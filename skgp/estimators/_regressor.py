@@ -1,32 +1,30 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
 import math
-from numbers import Integral
 from typing import Any, Literal, Self, overload
 
+import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state, check_scalar
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
+from skgp.estimators._joint import covariance_over_rows, sample_y
 from skgp.fitting.arguments import output_names
-from skgp.fitting.draws import joint_draws
 from skgp.fitting.fit import Targets, observed
-from skgp.fitting.joint import joint_covariance
+from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
-    check_counts,
     check_observed,
     check_rows,
     check_same_names,
-    check_same_outputs,
+    check_same_shape,
     split_rows,
 )
 from skgp.fitting.table import Array
-from skgp.recipes.outputs import COUNTS
 
 
 def _takes_streams(estimator: Any) -> bool:
@@ -65,6 +63,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             Inputs; finite numbers.
         y : array-like of shape (n,) or (n, P)
             Targets, in any units. NaN in an (n, P) array marks a missing entry, which is skipped.
+            With ``likelihood="censored"`` an (n, 2) array holds lower and upper bounds.
         sample_weight : array-like of shape (n,), optional
             Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
             between 1e-15 and 1e15.
@@ -89,8 +88,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             working._validate_params()
             reset = not working._continues()
             rows = working._rows(X, y, sample_weight, reset=reset)
-            check_same_names("y_val", output_names(y_val), output_names(y))
-            check_observed(rows.y)
+            check_same_names("y_val", working._names_of(y_val), working._names_of(y))
+            check_observed(rows.y, missing=working._kind.missing)
             report += working._outliers_to_check(rows)
             rng = check_random_state(working.random_state)
             given = X_val, y_val, sample_weight_val
@@ -222,7 +221,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         if return_std:
             mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
             return mean, std
-        cov = self._joint_covariance(X) if return_cov else None
+        cov = covariance_over_rows(self, X) if return_cov else None
         (mean,) = chunks.gather(lambda dist: (dist.mean(),))
         return mean if cov is None else (mean, cov)
 
@@ -271,40 +270,31 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         lower, upper = chunks.gather(lambda dist: dist.interval(coverage))
         return lower, upper
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of y, noise included: joint over rows and outputs, as in scikit-learn.
+    sample_y = sample_y
 
-        A draw is one function at all rows, plus noise of each row. Up to 1,000 rows it comes from
-        the joint distribution over them, beyond and where hidden functions are sampled from
-        draws of functions. `predict_dist(X).rvs(n_samples)` draws each row for itself, which is
-        faster.
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of `predict`.
 
         Parameters
         ----------
         X : array-like of shape (n, D)
-        n_samples : int
-        random_state : int, RandomState or None
+        y : array-like of shape (n,) or (n, P)
+        sample_weight : array-like of shape (n,), optional
 
         Returns
         -------
-        array of shape (n, n_samples) or (n, P, n_samples)
+        float
 
         Raises
         ------
-        NotImplementedError
-            If the model is not one of GP layers alone: if it has a readout, latent covariates or no
-            GPs; or if functions are to be drawn of a kernel without a known spectral density.
+        ValueError
+            For bounds of censored targets, which have none.
         """
-        fitted = self._snapshot()
-        X = fitted._inputs(X)
-        check_scalar(n_samples, "n_samples", Integral, min_val=0)
-        if not fitted.model_.has_gp_latents:
-            raise NotImplementedError(
-                f"sample_y asks for the joint distribution over rows, which {type(self).__name__} "
-                "does not have; predict_dist(X).rvs(n_samples) draws each row for itself"
+        if self._kind is BOUNDS and np.ndim(y) == 2:
+            raise ValueError(
+                "bounds of censored targets have no R^2: pass scoring=skgp.scoring.neg_nll_scorer"
             )
-        rng, shape = check_random_state(random_state), fitted._output_shape
-        return joint_draws(fitted.model_, X, int(n_samples), rng, shape, fitted._observed)
+        return float(super().score(X, y, sample_weight))
 
     # --------------------------------------------------- fitted attributes
 
@@ -316,54 +306,49 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = True
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = self._kind is not BOUNDS
         return tags
 
     def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
-        rows = check_rows(self, X, y, sample_weight, reset=reset)
-        if self._has_counts:
-            check_counts(rows.y)
+        kind = self._kind
+        rows = check_rows(self, X, y, sample_weight, reset=reset, read=kind.read)
+        kind.check(rows.y, "y")
         if not reset:
-            check_same_outputs("y", rows.y, self._output_shape)
-            check_same_names("y", output_names(y), self._names)
+            check_same_shape("y", kind.shape(rows.y), self._output_shape)
+            check_same_names("y", self._names_of(y), self._names)
         return rows
 
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
-        rows = check_rows(self, X, y, sample_weight, reset=False, suffix="_val")
-        check_same_outputs("y_val", rows.y, training.y.shape[1:])
-        if self._has_counts:
-            check_counts(rows.y, "y_val")
+        kind = self._kind
+        rows = check_rows(self, X, y, sample_weight, reset=False, read=kind.read, suffix="_val")
+        check_same_shape("y_val", kind.shape(rows.y), kind.shape(training.y))
+        kind.check(rows.y, "y_val")
         return rows
+
+    @property
+    def _kind(self) -> Kind:
+        return KINDS.get(getattr(self, "likelihood", "normal"), REALS)
 
     @property
     def _names(self) -> tuple[str, ...] | None:
         """Names of the outputs; files of earlier versions have none."""
         return getattr(self, "output_names_", None)
 
-    def _remembered(self, y: Any, rows: Rows, *, reset: bool) -> dict[str, Any]:
-        """What a fit remembers of its targets; if not `reset`, it goes on with a model."""
-        names = output_names(y) or (None if reset else self._names)
-        shape = rows.y.shape[1:]
-        return {"n_outputs_": math.prod(shape), "_output_shape": shape, "output_names_": names}
-
-    @property
-    def _has_counts(self) -> bool:
-        return getattr(self, "likelihood", "normal") in COUNTS
+    def _names_of(self, y: Any) -> tuple[str, ...] | None:
+        """Those that targets give to the outputs: bounds are no outputs."""
+        return None if self._kind is BOUNDS else output_names(y)
 
     def _targets(self) -> Targets:
-        is_scaled = self.normalize_y and not self._has_counts
-        return Targets((self.normalize_X, is_scaled), ("y", "normalize_y"), observed)
+        kind = self._kind
+        scales = self.normalize_X, self.normalize_y and kind.can_scale
+        return Targets(scales, ("y", "normalize_y"), observed, kind.values)
 
-    def _joint_covariance(self, X: Any) -> Array:
-        """Covariance of y over the rows of X, noise included."""
-        fitted = self._snapshot()
-        if not fitted.model_.has_gp_outputs:
-            raise NotImplementedError(
-                f"return_cov asks for the covariance over rows, which {type(self).__name__} does "
-                "not have; predict_dist(X).cov() is the covariance over the outputs of each row"
-            )
-        return joint_covariance(fitted.model_, fitted._inputs(X), fitted._output_shape)
+    def _remembered(self, y: Any, rows: Rows, *, reset: bool) -> dict[str, Any]:
+        """What a fit remembers of its targets; if not `reset`, it goes on with a model."""
+        names = self._names_of(y) or (None if reset else self._names)
+        shape = self._kind.shape(rows.y)
+        return {"n_outputs_": math.prod(shape), "_output_shape": shape, "output_names_": names}
 
     def _predictive(self, X: Any) -> Chunks[Any]:
         """Predictive distributions of y of chunks of rows, in its units, noise included."""

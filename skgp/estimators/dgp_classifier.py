@@ -122,7 +122,7 @@ class DGPClassifier(Classifier):
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "full",
         objective: Literal["elbo", "predictive"] = "elbo",
-        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float = 1.0,

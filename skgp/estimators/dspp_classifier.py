@@ -145,7 +145,7 @@ class DSPPClassifier(Classifier):
         quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
-        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",

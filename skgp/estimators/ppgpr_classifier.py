@@ -109,7 +109,7 @@ class PPGPRClassifier(Classifier):
         random_state: Any = None,
         kernel: KernelLike = "matern52",
         n_inducing_mean: int = 1000,
-        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         input_warping: bool | Literal["auto"] = "auto",

@@ -95,7 +95,7 @@ class SVGPClassifier(Classifier):
         random_state: Any = None,
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal", "delta"] = "full",
-        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax"] = "auto",
+        likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",
         label_noise: float = 1e-3,
         class_weight: Any = None,
         beta_reg: float = 1.0,

@@ -15,9 +15,11 @@ from skgp.core.kernels import gpytorch_kernel, stationary
 from skgp.core.layers import posteriors, projected, sparse, two_bases
 from skgp.core.likelihoods import (
     bernoulli,
+    censored,
     counts,
     gaussian,
     heteroscedastic,
+    ordinal,
     robust_max,
     softmax,
     student_t,
@@ -73,6 +75,7 @@ _FAMILIES: Final = (
 _PARTS: Final = (  # where the torch modules of a model are defined
     *(bernoulli, chain, collapsed, counts, cvae_network, dropout, exact_layer, features, gaussian),
     *(
+        censored,
         gpytorch_kernel,
         heteroscedastic,
         inversion,
@@ -81,6 +84,7 @@ _PARTS: Final = (  # where the torch modules of a model are defined
         mixing,
         model,
         networks,
+        ordinal,
     ),
     *(posteriors, projected, readout, readout_stack, robust_max, row_posterior, rules),
     *(sigma_points, softmax, sparse, stack, stationary, student_t, two_bases, units),

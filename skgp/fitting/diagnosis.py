@@ -11,6 +11,7 @@ from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
+from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
@@ -148,9 +149,10 @@ def diagnose(
 def coverage_of(model: Model, table: Table) -> Coverage:
     """Coverage of the targets of held-out rows, by a model in training or a fitted one.
 
-    Classes have no intervals, and those of counts hold more than they are asked to.
+    Classes have no intervals, those of counts hold more than they are asked to, and whether one
+    holds a target that is not observed nobody knows.
     """
-    if isinstance(model.likelihood, ClassLikelihood | Counts):
+    if isinstance(model.likelihood, ClassLikelihood | Counts | Censored):
         return NO_TARGETS
     is_training = model.training
     model.eval()  # batch norms by their running statistics
@@ -188,7 +190,7 @@ def _divergence(
                 f"lower {rate}"
             )
         ]
-    if has_classes or isinstance(model.likelihood, Counts):  # no normal is their measure
+    if has_classes or isinstance(model.likelihood, Counts | Censored):  # no normal is their measure
         return []
     # Not the loss, whose divergence can be many nats per row of a small table.
     rows = _some_rows(model, table)

@@ -46,6 +46,11 @@ Scales = tuple[Scale, Scale]
 _SETUP_ROWS: Final = 20_000  # rows that initial values are computed from
 
 
+def themselves(Y: Array, weight: Array | None) -> Array:
+    """Targets as they are."""
+    return Y
+
+
 @dataclass(frozen=True)
 class Targets:
     """What the targets of an estimator are.
@@ -58,11 +63,14 @@ class Targets:
         The argument that holds the targets, and the parameter that says whether they are scaled.
     groups : callable array (n, P) -> bool array (n, G)
         Groups of rows that a choice of rows must not miss.
+    values : callable (array (n, P), weights or None) -> array (n, P'), optional
+        What the targets are scaled by; they themselves by default.
     """
 
     scales: tuple[bool, bool]
     names: tuple[str, str]
     groups: Callable[[Array], BoolArray]
+    values: Callable[[Array, Array | None], Array] = themselves
 
 
 def observed(Y: Array) -> BoolArray:
@@ -94,13 +102,14 @@ def make_table(
     """A table with scales of its own."""
     X, y, weight, _ = rows
     Y = y.reshape(len(y), -1)
+    values = targets.values(Y, weight)
     scale = Cached(make_scale, running.memory, Scale)
-    scales = scale(X, weight, targets.scales[0]), scale(Y, weight, targets.scales[1])
+    scales = scale(X, weight, targets.scales[0]), scale(values, weight, targets.scales[1])
     scales = (
         common_scale(X, weight, scales[0], ranks),
-        common_scale(Y, weight, scales[1], ranks),
+        common_scale(values, weight, scales[1], ranks),
     )
-    check_scale(Y, scales[1], *targets.names)
+    check_scale(values, scales[1], *targets.names)
     return Table(X, Y, weight, *scales, like, ranks)
 
 

@@ -75,7 +75,8 @@ class FunctionDraws:
         prior: bool = False,
     ) -> None:
         self._parts = drawn_functions(model, n_samples, seed, prior=prior)
-        mixing = model.likelihood.mixing
+        assert model.normal_noise is not None
+        mixing = model.normal_noise.mixing
         self._mixing = None if mixing is None else mixing.detach().clone()
         self._units = Units(model.x_scale, model.y_scale, model.log_weights.detach())
         self._is_flat = not output_shape

@@ -87,18 +87,19 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
     -------
     array of shape (n, n) or (n, n, P)
     """
-    likelihood = model.likelihood
+    noise = model.normal_noise
+    assert noise is not None
     x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(model.log_weights)
-    total = x.new_zeros(len(likelihood.noise_var), len(x), len(x))
+    total = x.new_zeros(len(noise.noise_var), len(x), len(x))
     means, shares = [], []
     for law in joint_laws(model):
         for weight, f_mean, cov in law.components(x[None]):
-            total += weight * likelihood.joint_covariance(cov.squeeze(1))
-            means.append(likelihood.outputs(f_mean[0]))
+            total += weight * noise.joint_covariance(cov.squeeze(1))
+            means.append(noise.outputs(f_mean[0]))
         shares.append(law.weights)
     weights, mean = torch.cat(shares)[:, None, None], torch.stack(means)  # (Q, 1, 1), (Q, n, P)
     spread = (weights.sqrt() * (mean - (weights * mean).sum(0))).permute(2, 1, 0)
     total += spread @ spread.mT
-    total.diagonal(dim1=-2, dim2=-1).add_(likelihood.noise_var[:, None])
+    total.diagonal(dim1=-2, dim2=-1).add_(noise.noise_var[:, None])
     of_outputs: Array = total.movedim(0, -1).cpu().numpy() * model.y_scale.unit**2
     return of_outputs if output_shape else of_outputs[..., 0]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from skgp.core.data import Batch
 from skgp.core.layers.layer import Latent
+from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.nodes.rules import NodeRule, Trivial
@@ -117,9 +118,17 @@ class Model(nn.Module):
         return isinstance(self.source, Layers) and isinstance(self.source.stack, GPStack)
 
     @property
+    def normal_noise(self) -> Gaussian | None:
+        """The likelihood of targets that are observed, if it is that of normal noise."""
+        likelihood = self.likelihood
+        if isinstance(likelihood, Censored):
+            return likelihood.noise
+        return likelihood if isinstance(likelihood, Gaussian) else None
+
+    @property
     def has_gp_outputs(self) -> bool:
         """Whether the outputs are mixed functions of GP layers, which see x alone, plus noise."""
-        return self.has_gp_latents and isinstance(self.likelihood, Gaussian)
+        return self.has_gp_latents and self.normal_noise is not None
 
     # ---------------------------------------------------------- regression
 
@@ -174,7 +183,9 @@ class Model(nn.Module):
         for rows in torch.split(torch.arange(len(table)), chunk):
             batch = table.batch(rows)
             mask = batch.targets.mask
-            n_outputs = batch.targets.y.shape[1] if mask is None else mask.sum(-1)
+            n_outputs: Any = table.n_outputs
+            if mask is not None:
+                n_outputs = mask.sum(-1).clamp_max(n_outputs)  # bounds of an output are two
             values = self._log_density(batch, latents, log_weights)
             values = values.clamp(min=_LEAST_LOG_DENSITY * n_outputs)
             total += float((values if batch.weight is None else values * batch.weight).sum())

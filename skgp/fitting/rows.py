@@ -1,6 +1,7 @@
 """Validated rows: inputs, targets or labels, and weights; splits of them."""
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +72,7 @@ def check_rows(
     sample_weight: Any,
     *,
     reset: bool,
+    read: Callable[[Any, str], Array],
     suffix: str = "",
 ) -> Rows:
     """Validate inputs, targets and weights; rows of weight zero are dropped.
@@ -81,9 +83,10 @@ def check_rows(
         Remembers the number and names of the inputs if `reset`.
     X : array-like of shape (n, D)
     y : array-like of shape (n,) or (n, P)
-        NaN only if two-dimensional, and not in every entry.
     sample_weight : array-like of shape (n,) or None
     reset : bool
+    read : callable (y, name of the argument) -> array
+        Such as `read_targets`.
     suffix : str
         What follows X, y and sample_weight in the names of the arguments.
 
@@ -94,26 +97,65 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
-    with reading(name):
-        y = check_array(
-            unmasked(y, name, fill=True),
-            dtype=np.float64,
-            ensure_2d=False,
-            ensure_all_finite="allow-nan",
-            input_name=name,
-        )
+    y = read(y, name)
     check_consistent_length(X, y)
+    check_magnitude(y, name)
+    rows = _weighted(X, y, sample_weight, suffix)
+    if np.isnan(rows.y).all():
+        raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
+    return rows
+
+
+def read_targets(y: Any, name: str) -> Array:
+    """Targets (n,) or (n, P); NaN only if two-dimensional."""
+    y = _read_array(y, name, ensure_all_finite="allow-nan")
     missing = np.isnan(y)
     if y.ndim == 1 and missing.any():
         raise ValueError(
             f"Input {name} contains NaN in {int(missing.sum())} of {len(y)} rows: drop these rows. "
             "Only a two-dimensional y may have missing entries."
         )
-    check_magnitude(y, name)
-    rows = _weighted(X, y, sample_weight, suffix)
-    if np.isnan(rows.y).all():
-        raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
-    return rows
+    return y
+
+
+def read_bounds(y: Any, name: str) -> Array:
+    """Lower and upper bounds (n, 2), NaN where infinite, of them or of observed targets (n,)."""
+    y = _read_array(y, name, ensure_all_finite=False)
+    if y.shape[1:] in ((), (1,)):
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name=name)
+        return np.column_stack([y, y])
+    if y.shape[1] != 2:
+        raise ValueError(
+            f"{name} has shape {y.shape}, and likelihood='censored' needs (n, 2), lower and upper "
+            "bounds, or (n,) if every target is observed"
+        )
+    if np.isnan(y).any():
+        raise ValueError(
+            f"Input {name} contains NaN in row {np.isnan(y).any(1).argmax()}: a bound that nobody "
+            "knows is -inf below and inf above"
+        )
+    wrong = (y[:, 0] > y[:, 1]) | (y[:, 0] == np.inf) | (y[:, 1] == -np.inf)
+    if wrong.any():
+        row = wrong.argmax()
+        raise ValueError(
+            f"{name} has the bounds {y[row].tolist()} in row {row}: the first column is the lower "
+            "bound, finite or -inf, and the second the upper one, finite or inf"
+        )
+    return np.where(np.isinf(y), np.nan, y)
+
+
+def _read_array(y: Any, name: str, *, ensure_all_finite: bool | str) -> Array:
+    with reading(name):
+        return np.asarray(
+            check_array(
+                unmasked(y, name, fill=True),
+                dtype=np.float64,
+                ensure_2d=False,
+                ensure_all_finite=ensure_all_finite,
+                input_name=name,
+            )
+        )
 
 
 def check_labels(
@@ -133,6 +175,22 @@ def check_labels(
     check_classification_targets(y)
     check_consistent_length(X, y)
     return _weighted(X, y, sample_weight, suffix)
+
+
+def check_sorted(y: Any, name: str) -> None:
+    """Refuse ordered categories of pandas whose order is not that of sorting."""
+    if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc"):
+        y = y.iloc[:, 0]
+    dtype: Any = getattr(y, "dtype", None)
+    if not getattr(dtype, "ordered", False):
+        return
+    categories = np.asarray(dtype.categories)
+    if (categories != np.sort(categories)).any():
+        order = " < ".join(map(str, categories[:5]))
+        raise ValueError(
+            f"{name} has ordered categories, {order}, and classes are sorted, as scikit-learn's "
+            f"scores expect: pass their numbers, {name}.cat.codes"
+        )
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:
@@ -183,11 +241,24 @@ def check_magnitude(y: Array, name: str) -> None:
         )
 
 
-def check_observed(y: Array, name: str = "y") -> None:
-    """Refuse targets (n,) or (n, P) with a column that misses every entry, and name the column."""
+def check_observed(y: Array, name: str = "y", missing: str = "NaN") -> None:
+    """Refuse targets (n,) or (n, P) with a column that misses every entry, and name the column.
+
+    `missing` says what a missing entry is in the user's array.
+    """
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
-        raise ValueError(f"Input {name} contains NaN in every row of column(s) {empty.tolist()}")
+        columns = empty.tolist()
+        raise ValueError(f"Input {name} contains {missing} in every row of column(s) {columns}")
+
+
+def any_targets(y: Array, name: str) -> None:
+    """Refuse no targets beyond what reading them does."""
+
+
+def outputs_of(y: Array) -> tuple[int, ...]:
+    """The shape (P,) of what is predicted for a row, () for targets (n,)."""
+    return y.shape[1:]
 
 
 def check_counts(y: Array, name: str = "y") -> None:
@@ -201,12 +272,12 @@ def check_counts(y: Array, name: str = "y") -> None:
         )
 
 
-def check_same_outputs(name: str, y: Array, output_shape: tuple[int, ...]) -> None:
-    """Refuse targets (n,) or (n, P) of other outputs than the model has: (P,), or () for (n,)."""
-    if y.shape[1:] != output_shape:
-        expected = ", ".join(["n", *map(str, output_shape)])
+def check_same_shape(name: str, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
+    """Refuse targets of other outputs, (P,) or () for one number, than the model has."""
+    if shape != output_shape:
+        given, expected = (", ".join(["n", *map(str, part)]) for part in (shape, output_shape))
         raise ValueError(
-            f"{name} has shape {y.shape}, but the model's outputs need the shape ({expected})"
+            f"{name} has shape ({given}), but the model's outputs need the shape ({expected})"
         )
 
 

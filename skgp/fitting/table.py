@@ -11,6 +11,7 @@ import torch
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
+from skgp.core.bounds import densities
 from skgp.core.data import Batch, Targets
 from skgp.core.maps import is_mapped, read_at_random
 from skgp.core.subsample import BoolArray, Keys, row_keys
@@ -212,7 +213,8 @@ class Table:
     ----------
     X : array of shape (n, D)
     Y : array of shape (n, P)
-        NaN where an output is missing.
+        NaN where an output is missing. If `y_scale` is that of one output and P is two, bounds of
+        that output, NaN where infinite.
     sample_weight : array of shape (n,) or None
         Positive row weights.
     x_scale, y_scale : Scale
@@ -240,12 +242,11 @@ class Table:
         n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
         self.n_data = ranks.sum(n_data)
         self.n_rows = ranks.count(len(X))
-        missing = np.isnan(Y)
-        self._has_missing = bool(missing.any())
-        self.n_outputs = Y.shape[1]
+        self._has_missing = bool(np.isnan(Y).any())
+        self.n_outputs = len(y_scale.unit)
         self._mean_weight = self.n_data / self.n_rows
         # Mean over rows of the log density in scaled units minus that in the user's.
-        log_units = (~missing) @ np.log(y_scale.unit)
+        log_units = densities(Y, self.n_outputs) @ np.log(y_scale.unit)
         self.mean_log_unit = float(np.average(log_units, weights=sample_weight))
 
     def __len__(self) -> int:

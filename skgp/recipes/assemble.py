@@ -39,7 +39,7 @@ from skgp.recipes.stack import (
     no_hidden,
     sparse_top,
 )
-from skgp.recipes.warping import NO_WARPING, Warping
+from skgp.recipes.warping import Warping
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
@@ -60,7 +60,7 @@ def stack_recipe(
     below: MakeBelow = no_hidden,
     top: Top = sparse_top,
     covariance: Covariance | None = None,
-    warping: Warping = NO_WARPING,
+    warping: Warping | None = None,
     shares_kernel: bool | Literal["auto"] = False,
     pulled: bool = False,
     misfit: Callable[[int, int], str | None] | None = None,
@@ -122,7 +122,7 @@ def deep_recipe(
     alone: MakeBelow = no_hidden,
     top: Top = sparse_top,
     variance: float = CERTAIN_VAR,
-    warping: Warping = NO_WARPING,
+    warping: Warping | None = None,
     shares_kernel: bool | Literal["auto"] = False,
     pulled: bool = False,
     covariance: Covariance | None = None,

@@ -7,12 +7,15 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
+from skgp.core.bounds import stand_ins
 from skgp.core.likelihoods.bernoulli import Logit, Probit
+from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import NegativeBinomial, Poisson
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
 from skgp.core.likelihoods.likelihood import Observation
+from skgp.core.likelihoods.ordinal import Ordinal
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.likelihoods.student_t import StudentT
@@ -29,8 +32,9 @@ _NODES: Final = 512  # of the softmax, in a prediction
 # easily told apart: the function of two classes, whose link has noise of its own, starts larger.
 _RESIDUAL: Final = 0.5
 OF_TWO: Final = ("probit", "logit")
-LikelihoodName = Literal["normal", "student_t", "heteroscedastic", "poisson", "negative_binomial"]
-COUNTS: Final = ("poisson", "negative_binomial")  # likelihoods of targets that have no other scale
+LikelihoodName = Literal[
+    "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial", "censored"
+]
 _LEAST_COUNT: Final = 0.5  # added to counts, whose logs are then finite
 _NEIGHBOURS: Final = 10  # whose mean a residual is taken from
 _MOST_NEIGHBOURS: Final = 3000  # rows among which these are
@@ -89,6 +93,11 @@ class Observed:
         """Normal noise of any number of outputs, or another likelihood of one."""
         if self.likelihood == "normal":
             return Coregionalised(self.n_latents, self.noise_floor)(spec, setup)
+        if self.likelihood == "censored":
+            values = stand_ins(setup.Y.numpy(), setup.weight.numpy())
+            latent = torch.from_numpy(values).nan_to_num().mT
+            censored = Censored(INITIAL_NOISE, self.noise_floor).double()
+            return _observed(censored, latent, setup.observed_weight, censored.start)
         if setup.Y.shape[1] > 1:
             raise ValueError(
                 f"likelihood={self.likelihood!r} is for one output, and y has {setup.Y.shape[1]}: "
@@ -187,12 +196,15 @@ class Classes:
             of_several, setup.groups.shape[1], setup.seed_for("classes")
         ).double()
         codes = setup.Y[:, 0].long()
-        signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
-        signs = signs[-likelihood.n_latents :]
-        share = (1.0 + signs @ setup.weight / setup.weight.sum()) / 2.0
         least = 0.5 / len(codes)  # a class may be missing from a chunk
-        offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
-
+        if isinstance(likelihood, Ordinal):
+            offset, centred = _in_order(likelihood, codes, setup.weight, least)
+        else:
+            signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
+            signs = signs[-likelihood.n_latents :]
+            share = (1.0 + signs @ setup.weight / setup.weight.sum()) / 2.0
+            offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
+            centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
         residual = torch.full_like(offset, _RESIDUAL)
 
         def start(noise_var: Tensor) -> None:
@@ -202,15 +214,22 @@ class Classes:
             with torch.no_grad():
                 stack.top.mean.copy_(offset)
                 if likelihood.n_latents == 1:
-                    stack.top.kernel.magnify((_RESIDUAL / residual).clamp_min(1.0))
+                    factor = (_RESIDUAL / residual).clamp_min(1.0)
+                    stack.top.kernel.magnify(factor)
+                    if isinstance(likelihood, Ordinal) and likelihood.n_classes > 2:
+                        # The thresholds, so far of a standard normal, divide f plus noise.
+                        variance = centred.square() @ setup.weight / setup.weight.sum()
+                        scale = (1.0 + (variance - residual).clamp_min(0.0) * factor).sqrt()
+                        likelihood.start(likelihood.thresholds * scale)
+                        stack.top.mean.mul_(scale)
             return Model(Layers(stack), likelihood, nodes)
 
-        centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
         return Outputs(likelihood.start_scale * centred, start, model)
 
     def n_latents(self, n_classes: int) -> int:
-        """Number of latent functions: one for two classes and a link, else one for each."""
-        return 1 if n_classes == 2 and self.likelihood in ("auto", *OF_TWO) else n_classes
+        """Number of latent functions: one for two classes and a link or an order, else one each."""
+        has_link = n_classes == 2 and self.likelihood in ("auto", *OF_TWO)
+        return 1 if has_link or self.likelihood == "ordinal" else n_classes
 
     def _make(self, of_several: str, n_classes: int, seed: int) -> ClassLikelihood:
         name = self.likelihood
@@ -223,6 +242,26 @@ class Classes:
                     "'robust-max', 'softmax' or 'auto'"
                 )
             return Probit() if name == "probit" else Logit()
+        if name == "ordinal":
+            return Ordinal(n_classes)
         if name == "softmax":
             return Softmax(n_classes, _DRAWS, _NODES, seed)
         return RobustMax(n_classes, self.label_noise)
+
+
+def _in_order(
+    likelihood: Ordinal, codes: Tensor, weight: Tensor, least: float
+) -> tuple[Tensor, Tensor]:
+    """Prior mean (1,) and start (1, n) of the function of ordered classes; starts the thresholds.
+
+    They are those that divide a standard normal in proportion to the classes. The function starts
+    at ridits (Bross 1958), the shares of lower classes plus half of a row's own, which have mean
+    one half; of two classes they are as far apart as the labels of `Probit` if multiplied by four.
+    """
+    labels = torch.nn.functional.one_hot(codes, likelihood.n_classes).double()
+    share = weight @ labels / weight.sum()
+    up_to = share.cumsum(0)
+    cuts = torch.special.ndtri(up_to[:-1].clamp(least, 1.0 - least))
+    likelihood.start(cuts)
+    ridits = labels @ (up_to - 0.5 * share)
+    return -cuts[:1], 4.0 * (ridits - 0.5).unsqueeze(0)

@@ -22,7 +22,7 @@ from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import FEW_BATCHES
 from skgp.fitting.setup import Setup
-from skgp.recipes.warping import NO_WARPING, Warping
+from skgp.recipes.warping import Warping
 
 # Where models start, in units of standardised targets.
 INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y
@@ -161,8 +161,8 @@ class StackSpec:
     below : callable (StackSpec, Setup, features (n, F)) -> Below
     top : callable (StackSpec, Setup, Kernel, h (n, F), W) -> SparseLayer
     features : Features
-    warping : Warping
-        If there is no deep kernel.
+    warping : Warping or None
+        Where there is no deep kernel.
     shares_kernel : bool or "auto"
         Whether the GPs of a layer have one kernel and one set of inducing inputs; "auto": if there
         are five or more.
@@ -185,7 +185,7 @@ class StackSpec:
     below: MakeBelow = no_hidden
     top: Top = sparse_top
     features: Features = NO_FEATURES
-    warping: Warping = NO_WARPING
+    warping: Warping | None = None
     shares_kernel: bool | Literal["auto"] = False
     ard: bool = True
     pulled: bool = False
@@ -216,7 +216,7 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     outputs = spec.outputs(spec, setup)
     n_latents = len(outputs.latent)
     features, x = spec.features(setup)
-    if features is None:
+    if features is None and spec.warping is not None:
         features, x = spec.warping(setup, outputs.latent, spec.kernels)
     below = spec.below(spec, setup, x)
     h = below.h

@@ -57,9 +57,6 @@ class Warping:
         return warp, warped
 
 
-NO_WARPING: Final = Warping(False, False)
-
-
 def _bound(setup: Setup, x: Tensor, functions: Tensor) -> float:
     """Nats per row and function of the collapsed bound of GPs with one kernel, after its start."""
     kernel = make_kernel("matern52", 1, x.shape[1], setup.lengthscale(x))

@@ -12,6 +12,7 @@ from skgp.scoring._calibration import (
 from skgp.scoring._class_calibration import expected_calibration_error
 from skgp.scoring._joint_scores import energy_score, joint_nll
 from skgp.scoring._normality import shapiro_wilk
+from skgp.scoring._ranked import rps
 from skgp.scoring._scorers import (
     DistributionScorer,
     coverage_scorer,
@@ -25,6 +26,7 @@ from skgp.scoring._scorers import (
     neg_nll_scorer,
     neg_pinball_scorer,
     neg_rmse_scorer,
+    neg_rps_scorer,
 )
 from skgp.scoring._scores import crps, interval_score, mean_rmse, nll, pinball_loss, rmse
 
@@ -51,11 +53,13 @@ __all__ = [
     "neg_nll_scorer",
     "neg_pinball_scorer",
     "neg_rmse_scorer",
+    "neg_rps_scorer",
     "nll",
     "noise_fraction",
     "pinball_loss",
     "pit",
     "rmse",
+    "rps",
     "shapiro_wilk",
     "zscores",
 ]

@@ -75,7 +75,7 @@ def expected_calibration_error(
         raise ValueError(f"strategy must be 'uniform' or 'quantile', got {strategy!r}.")
     if kind not in ("top-label", "class-wise"):
         raise ValueError(f"kind must be 'top-label' or 'class-wise', got {kind!r}.")
-    p, codes = _check_probabilities(y_true, y_proba, labels)
+    p, codes = check_probabilities(y_true, y_proba, labels)
     weight = _check_sample_weight(sample_weight, p, dtype=np.float64, ensure_non_negative=True)
     weight = weight / weight.sum()
     if kind == "top-label":
@@ -88,7 +88,7 @@ def expected_calibration_error(
     return float(np.mean(errors))
 
 
-def _check_probabilities(
+def check_probabilities(
     y_true: ArrayLike, y_proba: ArrayLike, labels: ArrayLike | None
 ) -> tuple[FloatArray, Any]:
     """Probabilities (n, C), and the numbers of the columns that the labels belong to."""

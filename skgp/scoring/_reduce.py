@@ -104,6 +104,11 @@ def check_targets(
         If the shapes differ, y_true is infinite, the weights are not valid, or an output has no
         observed target with positive weight.
     """
+    if are_bounds(y_true, dist):
+        raise ValueError(
+            f"y_true has shape {np.shape(y_true)} but the distribution has shape {dist.shape}: if "
+            "these are lower and upper bounds of censored targets, only nll is a proper score."
+        )
     y: FloatArray = check_array(
         y_true,
         dtype=np.float64,
@@ -127,6 +132,11 @@ def check_targets(
             "leave it out of y_true and of the distribution."
         )
     return Targets(y, weight)
+
+
+def are_bounds(y_true: ArrayLike, dist: ContinuousDistribution) -> bool:
+    """Whether targets may be bounds (n, 2), for a distribution of one output (n,)."""
+    return dist.ndim == 1 and np.shape(y_true) == (len(dist), 2)
 
 
 def check_weights(sample_weight: ArrayLike, n_rows: int) -> FloatArray:

@@ -14,6 +14,7 @@ from skgp.compose import predict_dist
 from skgp.scoring._calibration import calibration_error, coverage, coverage_error
 from skgp.scoring._class_calibration import expected_calibration_error
 from skgp.scoring._joint_scores import joint_nll
+from skgp.scoring._ranked import rps
 from skgp.scoring._scores import crps, interval_score, nll, pinball_loss, rmse
 
 
@@ -194,3 +195,4 @@ coverage_scorer = make_dist_scorer(coverage, greater_is_better=True)
 neg_expected_calibration_error_scorer = make_scorer(
     expected_calibration_error, greater_is_better=False, response_method="predict_proba"
 )
+neg_rps_scorer = make_scorer(rps, greater_is_better=False, response_method="predict_proba")

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._reduce import FloatArray, check_targets, combine_outputs
+from skgp.scoring._bounds import bounds_nll
+from skgp.scoring._reduce import FloatArray, are_bounds, check_targets, combine_outputs
 
 
 def nll(
@@ -32,7 +33,9 @@ def nll(
     Parameters
     ----------
     y_true : array-like of shape (n,) or (n, P)
-        Targets; NaN entries are skipped.
+        Targets; NaN entries are skipped. For a distribution of shape (n,) also lower and upper
+        bounds (n, 2), -inf and inf where there is none: a row counts with its log density where
+        they are equal, else with the log probability between them.
     dist : predictive distribution of shape (n,) or (n, P)
     sample_weight : array-like of shape (n,), default=None
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (P,)
@@ -55,7 +58,8 @@ def nll(
 
         \mathrm{NLL} = - \frac{1}{n} \sum_{i=1}^{n} \log p_i(y_i) .
 
-    This is the logarithmic score, [1]_ section 4.1, with its sign changed.
+    This is the logarithmic score, [1]_ section 4.1, with its sign changed. It is proper for
+    censored targets too, if whether one is censored says no more of it than its bounds do.
 
     References
     ----------
@@ -69,6 +73,8 @@ def nll(
     >>> round(nll([0.0, 1.0], NormalMixture.normal([0.0, 0.0], [1.0, 1.0])), 4)
     1.1689
     """
+    if are_bounds(y_true, dist):
+        return combine_outputs(bounds_nll(y_true, dist, sample_weight), multioutput)
     targets = check_targets(y_true, dist, sample_weight)
     return combine_outputs(targets.mean_over_rows(-dist.logpdf(targets.y)), multioutput)
 

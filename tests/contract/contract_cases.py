@@ -154,6 +154,8 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
 )
+# Whose y of two columns would be bounds of one output.
+ONE_OUTPUT = (Case("svgp-censored", SVGPRegressor, {"likelihood": "censored"}),)
 # Hidden layers below a sparse one.
 DEEP_REGRESSORS = (
     Case("dgp", DGPRegressor, _DGP),
@@ -262,6 +264,7 @@ EMBEDDINGS = (
 _DGP_CLASSIFIER = {"n_inducing": 8, "n_samples": 2, "n_prediction_samples": 4}
 CLASSIFIERS = (
     Case("svgp", SVGPClassifier, {"n_inducing": 8}),
+    Case("svgp-ordinal", SVGPClassifier, {"n_inducing": 8, "likelihood": "ordinal"}),
     Case("ppgpr", PPGPRClassifier, {"n_inducing": 8, "n_inducing_mean": 10}),
     Case("dgp", DGPClassifier, {"share_kernel": True, **_DGP_CLASSIFIER}),
     Case(
@@ -346,6 +349,6 @@ def make_labels(n: int = 60) -> Data:
     """The rows of `make_data`, in three classes by terciles of their targets."""
     rows = make_data(n)
     edges = np.quantile(rows.y, [1 / 3, 2 / 3])
-    labels = np.array(["low", "middle", "high"])
+    labels = np.array(["bottom", "middle", "top"])
     y, y_new = (labels[np.searchsorted(edges, part)] for part in (rows.y, rows.y_new))
     return Data(rows.X, y, rows.X_new, y_new)

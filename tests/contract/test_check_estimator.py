@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from contract_cases import (
     EMBEDDINGS,
+    ONE_OUTPUT,
     ONE_PER_CLASS,
     REGRESSORS,
     VARIATIONAL_REGRESSORS,
@@ -82,7 +83,7 @@ def test_sklearn_checks(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.slow  # all of them together: a hundred seconds
-@_applicable_checks([case for case in REGRESSORS if case not in ONE_PER_CLASS])
+@_applicable_checks([case for case in REGRESSORS + ONE_OUTPUT if case not in ONE_PER_CLASS])
 def test_sklearn_checks_of_other_choices(estimator: Any, check: Any) -> None:
     check(estimator)
 

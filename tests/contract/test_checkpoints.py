@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, REPRESENTATIVES, Case, Data
+from contract_cases import (
+    CLASSIFIERS,
+    EMBEDDINGS,
+    ONE_OUTPUT,
+    REGRESSORS,
+    REPRESENTATIVES,
+    Case,
+    Data,
+)
 from fit_records import assert_same
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -19,7 +27,7 @@ from skgp.core.training.run import Run
 from skgp.exceptions import CheckpointWarning
 from skgp.fitting.recording import Recording
 
-CASES = (*REGRESSORS, *CLASSIFIERS, *EMBEDDINGS)
+CASES = (*REGRESSORS, *ONE_OUTPUT, *CLASSIFIERS, *EMBEDDINGS)
 # The other phases are tested with others.
 QUICK = tuple(
     case

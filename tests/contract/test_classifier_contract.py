@@ -124,7 +124,7 @@ def test_containers(make: Any, model: Any, data: Data) -> None:
         fitted = make().fit(X, y)
         X_new = pd.DataFrame(data.X_new, columns=frame.columns) if X is frame else data.X_new
         np.testing.assert_allclose(fitted.predict_proba(X_new), expected, rtol=1e-9)
-        assert list(fitted.classes_) == ["high", "low", "middle"]
+        assert list(fitted.classes_) == ["bottom", "middle", "top"]
 
 
 def test_search_pipeline_and_scores(make: Any, data: Data) -> None:
@@ -140,10 +140,10 @@ def test_search_pipeline_and_scores(make: Any, data: Data) -> None:
 
 
 def test_calibration_display(make: Any, data: Data) -> None:
-    model = make(max_iter=3).fit(data.X, data.y == "low")
+    model = make(max_iter=3).fit(data.X, data.y == "bottom")
     ax = Figure().subplots()  # not of pyplot, which would keep it for the tests after this one
     display = CalibrationDisplay.from_estimator(
-        model, data.X_new, data.y_new == "low", n_bins=4, ax=ax
+        model, data.X_new, data.y_new == "bottom", n_bins=4, ax=ax
     )
     np.testing.assert_array_equal(display.y_prob, model.predict_proba(data.X_new)[:, 1])
 

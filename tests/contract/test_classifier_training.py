@@ -54,7 +54,7 @@ def assert_proper(model: Any, X: Any) -> None:
 @pytest.mark.parametrize("batch_size", [1000, 15])
 def test_weight_zero_drops_the_row(make: Any, data: Data, batch_size: int) -> None:
     weight = np.arange(60) % 3 * 1.0
-    y = np.where(weight == 0.0, "low", data.y)
+    y = np.where(weight == 0.0, "bottom", data.y)
     kept = weight > 0.0
     params = {"max_iter": 5, "batch_size": batch_size}
     dropped = make(**params).fit(data.X[kept], y[kept], weight[kept])
@@ -132,7 +132,7 @@ def test_a_failed_partial_fit_changes_nothing(make: Any, data: Data) -> None:
     model = make().partial_fit(data.X, data.y)
     before = model.predict_proba(data.X_new)
     with pytest.raises(ValueError, match=r"y contains labels \[.lower.\]"):
-        model.partial_fit(data.X, np.repeat(["low", "lower"], 30))
+        model.partial_fit(data.X, np.repeat(["bottom", "lower"], 30))
     np.testing.assert_array_equal(model.predict_proba(data.X_new), before)
     assert model.n_samples_seen_ == 60
     assert model.n_iter_ == 1
@@ -289,7 +289,7 @@ def test_rows_at_an_absurd_distance_are_all_alike(make: Any, data: Data, distanc
 
 def test_validation_rows_at_an_absurd_distance(make: Any, data: Data) -> None:
     X_val = np.vstack([data.X_new, np.full((1, 3), 1e30)])
-    y_val = np.append(data.y_new, "low")
+    y_val = np.append(data.y_new, "bottom")
     model = make(max_iter=2).fit(data.X, data.y, X_val=X_val, y_val=y_val)
     assert np.isfinite(model.validation_scores_).all()
     with pytest.warns(OutlierWarning, match=r"X in row\(s\) 25 is"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from contract_cases import (
+    ONE_OUTPUT,
     REGRESSORS,
     REPRESENTATIVES,
     Case,
@@ -23,6 +24,7 @@ from skgp.core.training.run import Run
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
+CASES = REGRESSORS + ONE_OUTPUT
 QUICK = REPRESENTATIVES
 
 

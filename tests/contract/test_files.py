@@ -56,7 +56,7 @@ def predicted(model: Any, X: Any) -> list[Any]:
         dist = model.predict_dist(model.transform(X))
         return [*dist.components()[:3], model.transform(X), model.score_samples(X)]
     if hasattr(model, "classes_"):
-        return [model.predict_proba(X), model.predict(X), model.predict_dist(X).pmf("low")]
+        return [model.predict_proba(X), model.predict(X), model.predict_dist(X).pmf("bottom")]
     return [*model.predict_dist(X).components()[:3], *model.predict(X, return_std=True)]
 
 

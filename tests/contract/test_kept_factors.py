@@ -9,12 +9,12 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from contract_cases import EMBEDDINGS, REGRESSORS, REPRESENTATIVES, Data
+from contract_cases import EMBEDDINGS, ONE_OUTPUT, REGRESSORS, REPRESENTATIVES, Data
 
 from skgp import DSPPRegressor, SVGPRegressor, load, save
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 
-CASES = (*REGRESSORS, *EMBEDDINGS)
+CASES = (*REGRESSORS, *ONE_OUTPUT, *EMBEDDINGS)
 QUICK = (*REPRESENTATIVES, EMBEDDINGS[0])
 SHORT = {"max_iter": 1, "random_state": 0}
 

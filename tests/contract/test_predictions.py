@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from contract_cases import (
+    ONE_OUTPUT,
     ONE_PER_CLASS,
+    REGRESSORS,
     Case,
     Data,
     for_functions,
@@ -22,6 +24,7 @@ from contract_cases import (
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
+CASES = REGRESSORS + ONE_OUTPUT
 QUICK = ONE_PER_CLASS
 CHUNK = 2048  # rows that prediction takes at a time
 

@@ -17,11 +17,13 @@ from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import Factors, SparseLayer
 from skgp.core.likelihoods.bernoulli import Bernoulli
+from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
 from skgp.core.likelihoods.likelihood import Likelihood, Predictive
+from skgp.core.likelihoods.ordinal import Ordinal
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.nodes.rules import NodeRule, Nodes
@@ -211,6 +213,20 @@ CONTRACTS: Contracts = {
     },
     StudentT: {"start": {"noise_var": real("1")}, "predictive": COMPONENTS},
     Heteroscedastic: {"predictive": COMPONENTS},
+    Censored: {  # whose targets have the shape (B, 2), lower and upper bounds
+        "start": {"noise_var": real("1")},
+        "predictive": {
+            "latent": LATENT,
+            "return": fields(
+                Predictive,
+                mean=real("Q B 1"),
+                var=real("Q B 1"),
+                cov=real("") | None,
+                log_share=real("") | None,
+            ),
+        },
+    },
+    Ordinal: {"start": {"thresholds": real("T")}},
     ClassLikelihood: {
         "expected_log_class": CLASS_TERM,
         "log_class": CLASS_TERM,

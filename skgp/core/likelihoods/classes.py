@@ -36,6 +36,11 @@ class ClassLikelihood(Likelihood):
     def n_latents(self) -> int:
         """Number W of latent functions."""
 
+    @property
+    def learned(self) -> dict[str, Tensor]:
+        """What was learned, by name."""
+        return {}
+
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
         return self.expected_log_class(latent, _codes(targets))
 

@@ -63,3 +63,16 @@ def log_ndtr(x: Tensor) -> Tensor:
     series = torch.log1p(-r * (1.0 - r * (3.0 - 15.0 * r)))
     far = -0.5 * tail.square() - (-tail).log() - 0.5 * LOG_2PI + series
     return torch.where(x < _TAIL, far, torch.special.log_ndtr(x.clamp_min(_TAIL)))
+
+
+def log_ndtr_difference(a: Tensor, b: Tensor) -> Tensor:
+    """log(Phi(b) - Phi(a)) for a < b, exact in both tails; both finite, however large."""
+    # The distribution function resolves its lower tail: so an interval above zero is reflected.
+    above = a + b > 0.0
+    a, b = torch.where(above, -b, a), torch.where(above, -a, b)
+    # log Phi(b) + log(1 - exp(d)), d = log Phi(a) - log Phi(b)
+    log_b = log_ndtr(b)
+    d = (log_ndtr(a) - log_b).clamp_max(-torch.finfo(a.dtype).tiny)
+    near = (-torch.expm1(d.clamp_min(-1.0))).log()
+    far = torch.log1p(-d.clamp_max(-0.5).exp())
+    return log_b + torch.where(d > -math.log(2.0), near, far)

@@ -1,0 +1,61 @@
+"""Kinds of targets of regressors: real ones, counts, and bounds of what may not be observed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from skgp.core.bounds import stand_ins
+from skgp.fitting.fit import themselves
+from skgp.fitting.rows import (
+    any_targets,
+    check_counts,
+    outputs_of,
+    read_bounds,
+    read_targets,
+)
+from skgp.fitting.table import Array
+
+
+def one_output(y: Array) -> tuple[int, ...]:
+    """The shape of one number for each row."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What targets of a kind are as arrays.
+
+    Attributes
+    ----------
+    read : callable (y, name of the argument) -> array (n,) or (n, P)
+        NaN where an entry is missing.
+    check : callable (array, name of the argument) -> None
+        Refuses those that are not of this kind, among rows whose weight is not zero.
+    shape : callable (array) -> tuple
+        Of what is predicted for a row.
+    values : callable (array (n, P), weights or None) -> array (n, P')
+        What they are scaled by.
+    can_scale : bool
+        Whether they have no scale of their own.
+    missing : str
+        What a missing entry is in the user's array.
+    """
+
+    read: Callable[[Any, str], Array] = read_targets
+    check: Callable[[Array, str], None] = any_targets
+    shape: Callable[[Array], tuple[int, ...]] = outputs_of
+    values: Callable[[Array, Array | None], Array] = themselves
+    can_scale: bool = True
+    missing: str = "NaN"
+
+
+REALS: Final = Kind()
+_COUNTS: Final = Kind(check=check_counts, can_scale=False)
+BOUNDS: Final = Kind(
+    read=read_bounds, shape=one_output, values=stand_ins, missing="an infinite bound"
+)
+# By the likelihood.
+KINDS: Final = MappingProxyType(
+    {"poisson": _COUNTS, "negative_binomial": _COUNTS, "censored": BOUNDS}
+)

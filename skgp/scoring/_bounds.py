@@ -1,0 +1,49 @@
+"""Targets of which only bounds are known: their log probabilities."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array
+
+from skgp.distributions import ContinuousDistribution
+from skgp.scoring._reduce import FloatArray, check_weights, refuse_nan
+
+
+def bounds_nll(
+    y_true: ArrayLike, dist: ContinuousDistribution, sample_weight: ArrayLike | None
+) -> FloatArray:
+    """Mean (1,) of minus the log density where bounds (n, 2) are equal, the log probability else.
+
+    Raises
+    ------
+    ValueError
+        If a lower bound is above the upper one, a bound is NaN, or weights are not valid.
+    """
+    bounds = check_array(y_true, dtype=np.float64, ensure_all_finite=False, input_name="y_true")
+    lower, upper = bounds.T
+    if not (lower <= upper).all():
+        row = (~(lower <= upper)).argmax()
+        raise ValueError(
+            f"y_true has the bounds {bounds[row].tolist()} in row {row}: the first column is the "
+            "lower bound, perhaps -inf, and the second the upper one, perhaps inf."
+        )
+    values = _log_likelihood(lower, upper, dist)
+    weight = None if sample_weight is None else check_weights(sample_weight, len(lower))
+    used = slice(None) if weight is None else weight > 0.0
+    refuse_nan(values[used, np.newaxis])
+    mean = np.average(values[used], weights=None if weight is None else weight[used])
+    return -np.atleast_1d(mean)
+
+
+def _log_likelihood(lower: FloatArray, upper: FloatArray, dist: Any) -> FloatArray:
+    """Log densities (n,) where bounds are equal, log probabilities of lower < y <= upper else."""
+    equal = lower == upper
+    values = np.empty(len(lower))
+    values[equal] = dist[equal].logpdf(lower[equal])
+    low, high, dist = lower[~equal], upper[~equal], dist[~equal]
+    # On the side of the tail that resolves it.
+    below, above = dist.cdf(high) - dist.cdf(low), dist.sf(low) - dist.sf(high)
+    with np.errstate(divide="ignore"):
+        values[~equal] = np.log(np.where(dist.cdf(low) > 0.5, above, below))
+    return values
