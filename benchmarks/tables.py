@@ -51,9 +51,8 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
     """Fit and score one method with one setting on one split."""
     method = table["methods"][fit.method]
     rows = rows_of(data, table, fit)
-    module = importlib.import_module(method.get("module", "skgp"))
     params = resolved(fit.params, rows.train[0])
-    estimator = getattr(module, method["estimator"])(**params, memory=memory)
+    estimator = estimator_of(table, method, params | {"memory": memory})
     is_embedding = table.get("latent_inputs", False)
     X, y = thinned(rows.train, method)
     start, processor_start = time.perf_counter(), time.process_time()
@@ -79,6 +78,14 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
         "n_train": len(y),
         "version": skgp.__version__,
     }
+
+
+def estimator_of(table: Table, method: dict[str, Any], params: dict[str, Any]) -> Any:
+    """A method's estimator with these parameters, and with those that the table fixes."""
+    make = getattr(importlib.import_module(method.get("module", "skgp")), method["estimator"])
+    estimator = make(**params)
+    known = estimator.get_params(deep=False)
+    return estimator.set_params(**{k: v for k, v in table.get("fixed", {}).items() if k in known})
 
 
 def scores(estimator: Any, rows: Split) -> dict[str, Any]:

@@ -236,3 +236,12 @@ def test_sizes_ranks_and_distances_by_hand():
     assert "| c | large: +0.20 | 2 of 3 sets | large: +20% | 2 of 3 sets |" in lines
     assert "| b | small: +1.00 | 1 of 2 sets | small: +100% | 1 of 2 sets |" in lines
     assert not any("never fitted" in line for line in lines)
+
+
+def test_a_protocol_fixes_parameters_of_the_estimators_that_have_them():
+    (table,) = tables_of(load_protocol("ppgpr2020"))
+    for method in table["methods"].values():
+        estimator = tables.estimator_of(table, method, {"random_state": 3})
+        assert estimator.random_state == 3
+        assert getattr(estimator, "input_warping", False) is False
+    assert tables.estimator_of({}, {"estimator": "SVGPRegressor"}, {}).input_warping == "auto"
