@@ -315,14 +315,14 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         rows = check_rows(self, X, y, sample_weight, reset=reset, read=kind.read)
         kind.check(rows.y, "y")
         if not reset:
-            check_same_shape("y", kind.shape(rows.y), self._output_shape)
+            check_same_shape("y", rows.y, kind.shape(rows.y), self._output_shape)
             check_same_names("y", self._names_of(y), self._names)
         return rows
 
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
         kind = self._kind
         rows = check_rows(self, X, y, sample_weight, reset=False, read=kind.read, suffix="_val")
-        check_same_shape("y_val", kind.shape(rows.y), kind.shape(training.y))
+        check_same_shape("y_val", rows.y, kind.shape(rows.y), kind.shape(training.y))
         kind.check(rows.y, "y_val")
         return rows
 

@@ -272,12 +272,14 @@ def check_counts(y: Array, name: str = "y") -> None:
         )
 
 
-def check_same_shape(name: str, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
-    """Refuse targets of other outputs, (P,) or () for one number, than the model has."""
+def check_same_shape(
+    name: str, y: Array, shape: tuple[int, ...], output_shape: tuple[int, ...]
+) -> None:
+    """Refuse targets y whose outputs, (P,) or () for one number, are not those of the model."""
     if shape != output_shape:
-        given, expected = (", ".join(["n", *map(str, part)]) for part in (shape, output_shape))
+        expected = ", ".join(["n", *map(str, output_shape)])
         raise ValueError(
-            f"{name} has shape ({given}), but the model's outputs need the shape ({expected})"
+            f"{name} has shape {y.shape}, but the model's outputs need the shape ({expected})"
         )
 
 

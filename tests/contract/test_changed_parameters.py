@@ -24,6 +24,7 @@ CHANGES: dict[str, list[Any]] = {
     "n_layers": [1, 3],
     "architecture": ["GP", "GP-GP"],
     "share_kernel": [True, False],
+    "input_warping": [True, False],
     "likelihood": ["robust-max"],
     "normalize_X": [False],
     "normalize_y": [False],

@@ -138,6 +138,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "kernel": ["matern", "", 1.5, None, gpytorch.kernels.RBFKernel],
     "n_inducing": [0, -1, 2.5, "10", None, True, [], [0, 5], [5, 2.5], [True], [[5, 5]], [5] * 7],
     "share_kernel": ["yes", None, 1.5],
+    "input_warping": ["yes", None, 1.5],
     "n_inducing_mean": [0, 2.5, None],
     "covariance": ["dense", "", None, 1],
     "beta_reg": [-0.1, np.nan, "1", None, True],
