@@ -44,8 +44,9 @@ def input_powers(estimator: Any) -> Array:
     """Powers (D,) of the transforms of the columns of X; one where the kernel sees the column."""
     model = _model(estimator)
     warp = _warp(model)
-    powers: Array = np.ones(len(model.x_scale.unit)) if warp is None else warp.power.cpu().numpy()
-    return powers
+    if warp is None:
+        return np.ones(len(model.x_scale.unit))
+    return np.asarray(warp.power.double().cpu().numpy().round(1))  # tenths, perhaps in float32
 
 
 def _warp(model: Model) -> InputWarp | None:
