@@ -25,7 +25,7 @@ from skgp.core.likelihoods import (
     student_t,
 )
 from skgp.core.marginal import exact as exact_layer
-from skgp.core.networks import features
+from skgp.core.networks import features, warping
 from skgp.core.networks.activations import ErrorFunction, Ramp
 from skgp.core.nodes import rules, sigma_points
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
@@ -87,7 +87,7 @@ _PARTS: Final = (  # where the torch modules of a model are defined
         ordinal,
     ),
     *(posteriors, projected, readout, readout_stack, robust_max, row_posterior, rules),
-    *(sigma_points, softmax, sparse, stack, stationary, student_t, two_bases, units),
+    *(sigma_points, softmax, sparse, stack, stationary, student_t, two_bases, units, warping),
 )
 _VALUES: Final = (
     *(ConjugateGradients, ErrorFunction, Opening, Ramp, Rows, Scale),

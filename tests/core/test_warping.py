@@ -1,5 +1,7 @@
 """Power transforms of skewed inputs, and the choice between them and the inputs as they are."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import boxcox1p
 from scipy.stats import boxcox_llf
 
+import skgp
 from skgp import DSPPRegressor, ExactGPRegressor, SVGPClassifier, SVGPRegressor
 from skgp.core.networks.warping import InputWarp, box_cox, skewed_columns
 
@@ -151,6 +154,13 @@ def test_function_draws_have_gradients_through_the_transform(model):
     f = model.sample_functions(2, random_state=0)
     x = torch.from_numpy(ROWS[:3]).requires_grad_()
     assert torch.autograd.gradcheck(f.evaluate, x, eps=1e-6, atol=1e-4)
+
+
+def test_a_file_and_a_pickle_keep_the_transform(model, tmp_path):
+    skgp.save(model, tmp_path / "model.skgp")
+    for copy in (skgp.load(tmp_path / "model.skgp"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(copy.predict(ROWS), model.predict(ROWS))
+        np.testing.assert_array_equal(copy.input_powers_, model.input_powers_)
 
 
 @pytest.mark.parametrize("parameters", [{"normalize_X": False}, {"feature_extractor": [3]}])

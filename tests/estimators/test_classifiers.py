@@ -203,7 +203,7 @@ def test_likelihood_that_is_chosen_automatically(name: str) -> None:
     assert type(model.fit(X, codes > 0).model_.likelihood) is Probit
     words = " ".join(type(model).__doc__.split())
     of_several = "softmax" if likelihood is Softmax else "robust-max"
-    assert f'"probit" for two classes and "{of_several}" for several' in words
+    assert f'"probit" for two classes and "{of_several}" for more' in words
 
 
 def test_wrong_likelihood_and_unknown_labels_are_errors() -> None:
