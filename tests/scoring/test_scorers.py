@@ -35,7 +35,7 @@ from skgp.scoring import (
     neg_nll_scorer,
 )
 
-OF_CLASSES = {"neg_expected_calibration_error_scorer"}
+OF_CLASSES = {"neg_expected_calibration_error_scorer", "neg_rps_scorer"}
 READY_MADE = [
     name
     for name in scoring.__all__
