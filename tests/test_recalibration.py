@@ -15,6 +15,12 @@ N = 50
 WEIGHT = RNG.uniform(0.5, 2.0, size=N) * (np.arange(N) != 7)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Each test draws the same numbers, whichever ones ran in this process before it."""
+    RNG.bit_generator.state = np.random.default_rng(1).bit_generator.state
+
+
 def targets(n_outputs: int | None) -> Any:
     """Three times as wide as a standard normal; one entry is missing."""
     y = 3.0 * RNG.normal(size=N if n_outputs is None else (N, n_outputs))
