@@ -42,30 +42,30 @@ class Warping:
         can_be = all(isinstance(kernel, str) for kernel in kernels) and not setup.is_streamed
         if not (self.input_warping and self.normalize_X and can_be):
             return None, x
-        weight = setup.observed_weight
-        warp = skewed_columns(x[weight > 0.0], weight[weight > 0.0])
+        few, weight = setup.few()
+        warp = skewed_columns(x[few], weight)
         if warp is None:
             return None, x
-        warped = warp(x)
         if self.input_warping == "auto":
+            rows = functions[:, few], weight
             try:
-                gain = _bound(setup, warped, functions) - _bound(setup, x, functions)
+                gain = _bound(setup, warp(x[few]), *rows) - _bound(setup, x[few], *rows)
             except NotPositiveDefiniteError:  # which a model with a larger jitter need not have
                 return None, x
             if gain < _LEAST_GAIN:
                 return None, x
-        return warp, warped
+        return warp, warp(x)
 
 
-def _bound(setup: Setup, x: Tensor, functions: Tensor) -> float:
+def _bound(setup: Setup, x: Tensor, functions: Tensor, weight: Tensor) -> float:
     """Nats per row and function of the collapsed bound of GPs with one kernel, after its start."""
     kernel = make_kernel("matern52", 1, x.shape[1], setup.lengthscale(x))
-    Z = setup.centres(x, _INDUCING).unsqueeze(0)
+    Z = setup.shared_centres(x, weight, _INDUCING).unsqueeze(0)
     posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
     layer = SparseGP(kernel, Z, posterior, _JITTER).double()
-    few, weight = setup.few()
-    rows = x[few], functions[:, few], weight
-    noise_var = start_hyperparameters(layer, *rows, _NOISE)
+    noise_var = start_hyperparameters(layer, x, functions, weight, _NOISE)
     with torch.no_grad():
-        bound = collapsed_bound(layer.kernel, layer.Z, *rows, noise_var, layer.jitter)
+        bound = collapsed_bound(
+            layer.kernel, layer.Z, x, functions, weight, noise_var, layer.jitter
+        )
     return float(bound.sum() / (weight.sum() * len(functions)))
