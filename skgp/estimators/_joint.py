@@ -13,10 +13,10 @@ from skgp.fitting.table import Array
 def sample_y(estimator: Any, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
     """Draws of y, noise included: joint over rows and outputs, as in scikit-learn.
 
-    A draw is one function at all rows, plus noise of each row. Up to 1,000 rows it comes from
-    the joint distribution over them, beyond and where hidden functions are sampled from
-    draws of functions. `predict_dist(X).rvs(n_samples)` draws each row for itself, which is
-    faster.
+    A draw is one function at all rows, plus the noise of each row. Up to 1,000 rows it comes from
+    their joint distribution. For more rows, and for models that sample their hidden functions, it
+    comes from draws of functions. `predict_dist(X).rvs(n_samples)` draws each row for itself,
+    which is faster.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from skgp.plotting._display import (
     labelled,
     merge_style,
 )
-from skgp.plotting._observed import FloatArray, Observed, check_output
+from skgp.plotting._observed import FloatArray, Observed, check_output, output_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +43,8 @@ class RowDensityDisplay(Display):
         Predictive density of each row at each outcome, per unit of y.
     observed : ndarray of shape (m,), default=None
         Observed outcomes, NaN where there is none.
+    y_name : str, default="y"
+        Label of the output.
     name : str, default=None
         Label of the model.
 
@@ -87,12 +89,14 @@ class RowDensityDisplay(Display):
         density: FloatArray,
         *,
         observed: FloatArray | None = None,
+        y_name: str = "y",
         name: str | None = None,
     ) -> None:
         self.rows = rows
         self.y = y
         self.density = density
         self.observed = observed
+        self.y_name = y_name
         self.name = name
 
     @classmethod
@@ -104,7 +108,7 @@ class RowDensityDisplay(Display):
         *,
         y_grid: int | ArrayLike = 400,
         max_rows: int = 8,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -125,8 +129,8 @@ class RowDensityDisplay(Display):
             the outcomes.
         max_rows : int, default=8
             Number of rows drawn at most, equally spaced among those of X.
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model; the class of the innermost estimator if None.
         ax : matplotlib Axes, default=None
@@ -166,7 +170,7 @@ class RowDensityDisplay(Display):
         *,
         y_grid: int | ArrayLike = 400,
         max_rows: int = 8,
-        output: int | None = None,
+        output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **kwargs: Any,
@@ -187,8 +191,8 @@ class RowDensityDisplay(Display):
             the outcomes.
         max_rows : int, default=8
             Number of rows drawn at most, equally spaced among all.
-        output : int, default=None
-            Which of several outputs; needed if there are several.
+        output : int or str, default=None
+            Which of several outputs, by its number or its name; needed if there are several.
         name : str, default=None
             Label of the model.
         ax : matplotlib Axes, default=None
@@ -216,7 +220,9 @@ class RowDensityDisplay(Display):
         part = dist[rows]
         outcomes = outcome_grid(y_grid, part, chosen, observed)
         density = cell_densities(outcomes, part, chosen).T
-        return cls(rows, outcomes, density, observed=observed, name=name).plot(ax, **kwargs)
+        y_name = output_name(output, dist)
+        display = cls(rows, outcomes, density, observed=observed, y_name=y_name, name=name)
+        return display.plot(ax, **kwargs)
 
     def plot(
         self,
@@ -272,7 +278,7 @@ class RowDensityDisplay(Display):
             (self.points_,) = ax.plot(
                 self.observed, base, "o", color="0.2", markersize=4, label=said
             )
-        ax.set(xlabel="y", ylabel="row")
+        ax.set(xlabel=self.y_name, ylabel="row")
         ax.set_yticks(base, [str(row) for row in self.rows])
         add_legend(ax, "upper left")
         return self

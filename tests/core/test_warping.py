@@ -156,6 +156,15 @@ def test_function_draws_have_gradients_through_the_transform(model):
     assert torch.autograd.gradcheck(f.evaluate, x, eps=1e-6, atol=1e-4)
 
 
+def test_moments_over_rows_are_those_of_predictions(model):
+    latent = model.predict_latent(ROWS[:4])
+    mean, std = model.posterior().mean_and_std(torch.from_numpy(ROWS[:4]))
+    np.testing.assert_allclose(mean.detach(), latent.mean(), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(std.detach(), latent.std(), rtol=1e-10)
+    _, cov = model.predict(ROWS[:4], return_cov=True)
+    np.testing.assert_allclose(np.diag(cov), model.predict_dist(ROWS[:4]).var(), rtol=1e-10)
+
+
 def test_a_file_and_a_pickle_keep_the_transform(model, tmp_path):
     skgp.save(model, tmp_path / "model.skgp")
     for copy in (skgp.load(tmp_path / "model.skgp"), pickle.loads(pickle.dumps(model))):

@@ -50,7 +50,7 @@ ARGUMENTS: dict[type, dict[str, Any]] = {
     },
     RowDensityDisplay: {
         "rows": np.array([0, 5]), "y": ONE, "density": np.array([ONE, ONE[::-1]]),
-        "observed": TWO[:, 0],
+        "observed": TWO[:, 0], "y_name": "delay",
     },
     NoiseFractionDisplay: {"fractions": {"SVGP": ONE, "PPGPR": 0.2}},
     TrainingCurveDisplay: {"loss": [2.0, 1.0], "validation_scores": [-3.0, -2.0]},

@@ -47,6 +47,13 @@ def test_output_and_highest_are_chosen(two_outputs: Any, ax: Axes) -> None:
     np.testing.assert_array_equal(display.observed, Y[:, 1])
 
 
+def test_an_output_is_chosen_by_its_name(ax: Axes) -> None:
+    dist = NormalMixture.normal([[0.0, 5.0]], 1.0).with_output_names(("rain", "wind"))
+    display = RowDensityDisplay.from_predictions(dist, y_grid=[4.0, 5.0, 6.0], output="wind", ax=ax)
+    assert ax.get_xlabel() == "wind"
+    assert display.density[0].argmax() == 1
+
+
 def test_wrong_arguments(model: Any, two_outputs: Any, ax: Axes) -> None:
     with pytest.raises(ValueError, match="max_rows must be at least 1"):
         RowDensityDisplay.from_estimator(model, X, max_rows=0, ax=ax)
