@@ -32,6 +32,7 @@ FEW_BATCHES: Final = 10
 _PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
 _WORTHWHILE: Final = 0.01  # that gain, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
+_RETREATS: Final = 4  # there, from far higher losses to the best state
 
 
 def pick(group: type[GroupT], estimator: Any) -> GroupT:
@@ -135,6 +136,7 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         averaged=True,
         n_usual=min(usual, n_steady) if is_large else 0,
         n_annealed=most - n_steady,
+        n_retreats=_RETREATS,
         n_iter_no_change=patience,
         tol=max(stopping.tol, _WORTHWHILE),
     )

@@ -103,6 +103,8 @@ class Plan:
     n_annealed : int
         Further epochs, at most, in which the rate falls to zero. They are a second run, from
         where the first one ends.
+    n_retreats : int
+        Times that training may go back to its best state, after an epoch of a far higher loss.
     n_folds : int
         If positive, `max_iter` is a limit, and a cross-validation with so many folds finds the
         number of epochs.
@@ -118,6 +120,7 @@ class Plan:
     averaged: bool = False
     n_usual: int = 0
     n_annealed: int = 0
+    n_retreats: int = 0
     n_folds: int = 0
 
     @property

@@ -22,8 +22,10 @@ _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
 _LATE = 4.0  # times the gain that counts, after the usual number of epochs
 _LEAP = 10.0  # training may not end this far above a loss: nats per output, and times its size
+_RISE = 2.0  # nats per output by which an epoch may be worse than a loss before it
 _STATE: Final = (  # attributes that are part of the state of a run as they are
-    *("epochs_done", "_n_taken", "_total", "_n_failed", "_n_healed", "_stale", "_mark", "_ceiling"),
+    *("epochs_done", "_n_taken", "_total", "_n_failed", "_n_healed", "_n_retreats"),
+    *("_stale", "_mark", "_ceiling"),
     *("_first", "_last", "_best_score", "_good", "_proven", "_completed", "_best", "_average"),
 )
 
@@ -79,6 +81,7 @@ class Run(Generic[ModuleT]):
         self._n_failed = 0  # attempts at it
         self._drawn_from = generator.get_state()  # its order of rows
         self._n_healed = 0  # rollbacks, each of which has shortened the steps
+        self._n_retreats = 0  # to the best state, which have shortened them too
         self._stale = 0  # epochs since the last gain in validation score that counts
         self._mark = -math.inf  # score at that gain
         self._ceiling = math.inf
@@ -130,6 +133,7 @@ class Run(Generic[ModuleT]):
                         f"with smaller steps ({error})"
                     ) from error
         loss = self.data.ranks.mean(self._total / len(self.data), len(self.data))
+        self._retreat_if_worse(loss)
         self.epochs_done += 1
         self._n_taken, self._total, self._n_failed = 0, 0.0, 0
         self._good = self._copy()
@@ -209,6 +213,21 @@ class Run(Generic[ModuleT]):
         self._n_healed += 1
         self._n_failed += 1
         self._n_taken, self._total = 0, 0.0
+
+    def _retreat_if_worse(self, loss: float) -> None:
+        """After an epoch of a far higher loss, go back to the best state, with shorter steps.
+
+        Where targets have next to no noise, steps of a rate that does not fall leave a narrow
+        optimum, and Adam remembers the gradients outside for a thousand steps.
+        """
+        lowest = min([self._first, *self.history.loss_curve])
+        if self._n_retreats == self.plan.n_retreats or loss < lowest + _RISE * self.data.n_outputs:
+            return
+        best = self._good if self._best is None else self._best
+        self._restore(best)
+        self._average = None if self._average is None else best["module"]
+        self.optimizer.shorten(_HEALED_STEP)
+        self._n_retreats += 1
 
     @contextmanager
     def outcome(self) -> Iterator[ModuleT]:
@@ -328,7 +347,7 @@ class Run(Generic[ModuleT]):
             raise ValueError("a run that has begun cannot go on from another state")
         for name in _STATE:
             setattr(self, name, state[name.strip("_")])
-        for _ in range(self._n_healed):
+        for _ in range(self._n_healed + self._n_retreats):
             self.optimizer.shorten(_HEALED_STEP)
         curve, scores = state["history"]
         self.history = History([*curve], [*scores])

@@ -1,0 +1,88 @@
+"""Training goes back to its best state after an epoch of a far higher loss."""
+
+import pytest
+import torch
+from line_problem import Line, Rows, generator, plan, problem
+from torch import Tensor
+
+from skgp.core.data import Batch
+from skgp.core.training.plan import constant
+from skgp.core.training.run import Run
+
+_EDGE = 0.7
+
+
+class Cliff:
+    """(w - 1)^2 for the first parameter w up to an edge, and a number of nats more beyond it."""
+
+    def __init__(self, module: Line, height: float) -> None:
+        self.module = module
+        self.height = height
+
+    def __call__(self, batch: Batch, step: int) -> Tensor:
+        w = self.module.w[0]
+        return (w - 1.0).square() + torch.where(w > _EDGE, self.height, 0.0)
+
+
+def score(module: Line) -> float:
+    """Best where the first step leads."""
+    return -abs(module.w[0].item() - 0.5)
+
+
+def run_of(height: float, *, n_outputs: int = 1, n_retreats: int = 4, averaged: bool = True) -> Run:
+    """Steps of 0.5: the first leads to 0.5, the second beyond the edge, the third finds out."""
+    module = Line()
+    arguments = {"schedule": constant, "averaged": averaged, "n_retreats": n_retreats}
+    return Run(
+        problem(module, Cliff(module, height), 0.5),
+        Rows(4, 1.0, n_outputs),
+        plan(max_iter=9, n_iter_no_change=9, **arguments),
+        generator(),
+        score,
+    )
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+def test_an_epoch_of_a_far_higher_loss_leads_back_to_the_best_state(averaged: bool) -> None:
+    run = run_of(100.0, averaged=averaged)
+    states = []
+    for _ in range(3):
+        run.epoch()
+        states.append(run.module.w.tolist())
+    assert states[1][0] > _EDGE
+    with run.outcome() as outcome:
+        assert outcome.w.tolist() == states[0]
+    assert run.history.loss_curve[2] > 100.0  # the record says what happened
+    torch.testing.assert_close(run.optimizer._peak, 0.15)
+    before = run.module.w[0].item()
+    run.epoch()
+    assert abs(run.module.w[0].item() - before) < 0.16  # a step of the shorter kind
+    assert run.history.loss_curve[3] < 1.0
+
+
+def test_a_first_epoch_leads_back_to_where_it_began() -> None:
+    """Two batches: the second one sees what the step of the first has done."""
+    module = Line(0.5)
+    run = Run(
+        problem(module, Cliff(module, 100.0), 0.5),
+        Rows(8),
+        plan(max_iter=9, n_iter_no_change=9, schedule=constant, n_retreats=1),
+        generator(),
+        score,
+    )
+    run.epoch()
+    assert module.w.tolist() == [0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("height", "n_outputs", "n_retreats", "n_taken"),
+    [(1.0, 1, 4, 0), (3.0, 1, 4, 1), (3.0, 2, 4, 0), (3.0, 1, 0, 0)],
+    ids=["small", "far", "of-two-outputs", "none-allowed"],
+)
+def test_two_nats_per_output_are_far(
+    height: float, n_outputs: int, n_retreats: int, n_taken: int
+) -> None:
+    run = run_of(height, n_outputs=n_outputs, n_retreats=n_retreats)
+    for _ in range(3):
+        run.epoch()
+    assert run._n_retreats == n_taken
