@@ -311,15 +311,14 @@ def _calibration(coverage: Coverage, parameters: Mapping[str, Any]) -> list[Warn
     least, most = np.asarray(binom.ppf([_SURE, 1.0 - _SURE], n, _LEVEL)) / n
     if least - _TOLERATED <= share <= most + _TOLERATED:
         return []
-    too, remedy = "wide", "if the noise varies with X, try PPGPRRegressor or DSPPRegressor"
-    if share < _LEVEL:
-        too, remedy = "narrow", "use CrossFittedRegressor with recalibrate=True"
-        if "beta_reg" in parameters:
-            remedy += ", or raise beta_reg"
+    too, further = "narrow", ", or raise beta_reg" if "beta_reg" in parameters else ""
+    if share > _LEVEL:  # gamma belongs to variational bounds
+        varying = ", or PPGPRRegressor if the noise varies with X"
+        too, further = "wide", varying if "gamma" in parameters else ""
     return [
         FitQualityWarning(
             f"{share:.0%} of {coverage.n_targets} held-out entries of y lie in their central 90 % "
-            f"intervals, which are too {too}: {remedy}"
+            f"intervals, which are too {too}: use CrossFittedRegressor with recalibrate=True{further}"
         )
     ]
 
