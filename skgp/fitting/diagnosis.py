@@ -318,7 +318,8 @@ def _calibration(coverage: Coverage, parameters: Mapping[str, Any]) -> list[Warn
     return [
         FitQualityWarning(
             f"{share:.0%} of {coverage.n_targets} held-out entries of y lie in their central 90 % "
-            f"intervals, which are too {too}: use CrossFittedRegressor with recalibrate=True{further}"
+            f"intervals, which are too {too}: use CrossFittedRegressor with recalibrate=True"
+            f"{further}"
         )
     ]
 
