@@ -42,6 +42,7 @@ from benchmarks._protocol import (
     thinned,
 )
 from benchmarks._render import render
+from benchmarks._sampled import sampled_scores
 from skgp import scoring
 
 RESULTS = HERE / "results"
@@ -63,6 +64,8 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
         values = embedding_scores(estimator, rows.test[1])
     else:
         values = (class_scores if is_classifier(estimator) else scores)(estimator, rows)
+        if table.get("sampled"):
+            values |= sampled_scores(estimator, rows.test)
         if table.get("nested"):
             values["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
             converged = converged_log_likelihood(estimator, *rows.test)
