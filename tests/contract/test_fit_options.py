@@ -20,6 +20,7 @@ from contract_cases import (
     for_variational,
 )
 
+from skgp.core.kernels.names import NAMES
 from skgp.scoring import crps, nll
 
 QUICK = REPRESENTATIVES
@@ -328,7 +329,7 @@ KERNELS = [rbf_plus_linear, periodic_times_rbf, scaled_matern_with_prior]
 
 
 @for_gps
-@pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("kernel", NAMES)
 def test_kernels_by_name(case: Case, data: Data, kernel: str) -> None:
     # Rough hidden functions have more to learn.
     params = {"max_iter": 40} if case.is_deep else {}
