@@ -26,6 +26,7 @@ LEVELS = (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
         "skgp.fitting.cache",
+        "skgp.fitting.progress_report",
         "skgp.fitting.recording",
         "skgp.fitting.setup",
         "skgp.fitting.table",

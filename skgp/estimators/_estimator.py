@@ -2,8 +2,6 @@
 
 import copy
 import math
-import sys
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +25,7 @@ from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, inputs_to_check, processes, reading
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, progress_line, remedies
+from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -43,6 +41,7 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
+from skgp.fitting.progress_report import reported
 from skgp.fitting.recipe import Recipe, Running, gone_on, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
@@ -181,6 +180,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
             progress = recording(self, rows, held_out, fitted, ranks)
+        name, verbose = type(self).__name__, (0 if ranks.number else self.verbose)
         running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
         like = scalar_like(recipe, running, ranks.count(len(rows.X)))
@@ -199,8 +199,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
             of_rows = recipe, rows, table, targets, running
-            with guarded(), progress:
-                plan, search = found_plan(*of_rows, plan, rng, progress)
+            size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
+            of_search = reported(progress, f"{name}, cross-validation", verbose, *size)
+            with guarded(), of_search:
+                plan, search = found_plan(*of_rows, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
@@ -208,12 +210,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             attributes |= _scores(search.scores)
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
-        started = time.monotonic()
+        size = plan.n_epochs, plan.n_batches(table.n_rows)
+        of_fit = reported(progress, name, verbose, *size)
 
         def on_epoch(model: Model, history: History) -> bool:
-            if self.verbose:
-                seconds = time.monotonic() - started
-                sys.stdout.write(progress_line(history, plan.n_epochs, seconds))
+            of_fit.epoch(history)
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
             so_far = partial(learned, model, history)
@@ -224,7 +225,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             )
 
         validation = None if held_out is None else scaled_table(held_out, scales, like, ranks)
-        with guarded(), progress:
+        with guarded(), of_fit:
             model, history = fit_table(
                 recipe,
                 models,
@@ -233,7 +234,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 rng,
                 held_out=validation,
                 on_epoch=on_epoch,
-                progress=progress,
+                progress=of_fit,
             )
         self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data

@@ -1,4 +1,4 @@
-"""What a fit says of itself: its progress, and one line for each fault, with its remedy."""
+"""What a fit says of itself at its end: one line for each fault, with its remedy."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -47,16 +47,6 @@ _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those 
     "lower {}": ("step_size", "learning_rate_init"),
     "raise {}": ("jitter", "noise_floor"),
 }
-
-
-def progress_line(history: History, max_iter: int, seconds: float) -> str:
-    """A line about the last of up to `max_iter` epochs, which so far have taken `seconds`."""
-    epoch = len(history.loss_curve)
-    line = f"epoch {epoch}/{max_iter}  loss {history.loss_curve[-1]:.4f}"
-    if history.validation_scores:
-        line += f"  validation log density {history.validation_scores[-1]:.4f}"
-    left = seconds * (max_iter / epoch - 1.0)  # early stopping may end a fit before
-    return f"{line}  {seconds:.1f} s, at most {left:.1f} s left\n"
 
 
 class Coverage(NamedTuple):
