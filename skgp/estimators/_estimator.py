@@ -16,6 +16,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skgp._doc_links import DocLinks
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
@@ -48,7 +49,7 @@ from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
 
-class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
+class Estimator(DocLinks, CallbackSupportMixin, BaseEstimator, ABC):
     """Abstract base: a family says what it is by a recipe."""
 
     # Parameters that every family stores in its constructor.
@@ -65,11 +66,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     _opening: Opening | None  # of a stream that has not settled
     _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
     _is_clone: bool = False
-
-    # Without a template the links of the HTML representation would lead to scikit-learn's site.
-    # An empty one makes none: the address of these pages is not settled.
-    _doc_link_module = "skgp"
-    _doc_link_template = ""
 
     # Parameters that a model which goes on reads anew.
     _changeable: ClassVar[frozenset[str]] = frozenset(
