@@ -1,5 +1,7 @@
 """Errors and warnings that skgp raises; each message carries the remedy."""
 
+from textwrap import shorten
+
 import numpy as np
 
 __all__ = [
@@ -44,3 +46,8 @@ class InterruptedFitWarning(UserWarning):
 
 class OutlierWarning(UserWarning):
     """Rows lie far outside of those from which a model that goes on has its scales."""
+
+
+def brief(error: BaseException) -> str:
+    """The text of an error of others in a part of a line: some have pages."""
+    return shorten(str(error), 60, placeholder=" ...")

@@ -3,7 +3,7 @@
 # Each row may import the rows above it. A unit (one entry) may import itself, so an entry may be a
 # package; two entries of one row never import each other.
 LEVELS = (
-    ("skgp.exceptions", "skgp._show_versions", "skgp._version"),
+    ("skgp.exceptions", "skgp._doc_links", "skgp._show_versions", "skgp._version"),
     (
         "skgp.core.bounds",
         "skgp.core.data",
@@ -26,6 +26,7 @@ LEVELS = (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
         "skgp.fitting.cache",
+        "skgp.fitting.progress_report",
         "skgp.fitting.recording",
         "skgp.fitting.setup",
         "skgp.fitting.table",
@@ -81,7 +82,7 @@ LEVELS = (
 )
 # Beside the levels: what each of these may import of skgp, itself apart.
 SIDE = {
-    "skgp.compose": ("skgp.exceptions", "skgp.distributions"),
+    "skgp.compose": ("skgp.exceptions", "skgp._doc_links", "skgp.distributions"),
     "skgp.datasets": ("skgp.exceptions", "skgp.distributions"),
     "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
     "skgp.streams": ("skgp.compose", "skgp.core.maps"),

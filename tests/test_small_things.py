@@ -1,24 +1,65 @@
 """What users of notebooks and type checkers meet."""
 
 import importlib.metadata
+import re
+from email.message import Message
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skgp
+import skgp.compose
+import skgp.estimators.baselines
 from skgp.fitting.fit import check_device
 
+ESTIMATORS = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (skgp, skgp.compose, skgp.estimators.baselines)
+    for name in module.__all__
+    if issubclass(type(getattr(module, name)), type)
+    and issubclass(getattr(module, name), BaseEstimator)
+}
 
-def test_links_of_the_html_representation_do_not_lead_to_scikit_learn() -> None:
-    html = skgp.SVGPRegressor()._repr_html_()
-    assert "https://scikit-learn.org" not in html
+
+def links(estimator: Any, monkeypatch: pytest.MonkeyPatch, **urls: str) -> set[str]:
+    """Addresses in the HTML of an estimator of a package with these URLs in its metadata."""
+    found = Message()
+    for label, url in urls.items():
+        found["Project-URL"] = f"{label}, {url}"
+    monkeypatch.setattr(skgp._doc_links, "metadata", lambda _: found)
+    return set(re.findall(r'href="([^"#]*)', estimator._repr_html_()))
+
+
+@pytest.mark.parametrize("page", ESTIMATORS)
+def test_html_links_to_our_pages_if_they_have_an_address(
+    page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each page that the API reference generates, and no other one; `check_site` opens them."""
+    kind = ESTIMATORS[page]
+    estimator = kind(skgp.SVGPRegressor()) if "CrossFitted" in page else kind()
+    assert links(estimator, monkeypatch) == set()
+    assert links(estimator, monkeypatch, Source="https://x.org/code") == set()
+    addresses = {"Source": "https://x.org/code", "Documentation": "https://x.org/skgp/"}
+    found = links(estimator, monkeypatch, **addresses)
+    inner = {"https://x.org/skgp/generated/skgp.SVGPRegressor.html"}
+    assert found - inner == {f"https://x.org/skgp/generated/{page}.html"} - inner
+    assert found
+
+
+def test_no_links_without_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Message:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(skgp._doc_links, "metadata", missing)
+    assert "href" not in skgp.SVGPRegressor()._repr_html_()
 
 
 def test_device_auto_is_the_card_if_there_is_one(monkeypatch: Any) -> None:

@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
+from skgp._doc_links import DocLinks
 from skgp.compose._members import Fold, Member, Table, fit_members, takes_weights
 from skgp.compose._predict_dist import predict_dist
 from skgp.distributions import concat, mix
@@ -29,7 +30,7 @@ from skgp.distributions import concat, mix
 Array = NDArray[Any]
 
 
-class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
+class CrossFitted(DocLinks, CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
     """Abstract base of the ensembles whose members each leave out one fold of the rows."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -15,6 +15,7 @@ from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import Names
+from skgp.distributions._transformed import MonotoneTransformed
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
 _REACH: Final = 8.0  # standard deviations of a log rate
@@ -89,6 +90,15 @@ class CountMixture(ContinuousDistribution):
 
     def __repr__(self) -> str:
         return f"CountMixture({self._base!r})"
+
+    def rate(self) -> MonotoneTransformed:
+        """Distribution of exp(f), the mean of a count given f: what is known of it without noise.
+
+        Returns
+        -------
+        MonotoneTransformed of the same shape
+        """
+        return MonotoneTransformed(self._base, np.exp, np.log, np.reciprocal)
 
     def mean(self) -> FloatArray:
         weights, mean, std = self._components(slice(None))

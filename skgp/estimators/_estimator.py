@@ -2,8 +2,6 @@
 
 import copy
 import math
-import sys
-import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +16,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skgp._doc_links import DocLinks
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
@@ -27,7 +26,7 @@ from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, inputs_to_check, processes, reading
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, progress_line, remedies
+from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
 from skgp.fitting.fit import (
     Stream,
     Targets,
@@ -43,13 +42,14 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
+from skgp.fitting.progress_report import reported
 from skgp.fitting.recipe import Recipe, Running, gone_on, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
 
-class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
+class Estimator(DocLinks, CallbackSupportMixin, BaseEstimator, ABC):
     """Abstract base: a family says what it is by a recipe."""
 
     # Parameters that every family stores in its constructor.
@@ -66,11 +66,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     _opening: Opening | None  # of a stream that has not settled
     _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
     _is_clone: bool = False
-
-    # Without a template the links of the HTML representation would lead to scikit-learn's site.
-    # An empty one makes none: the address of these pages is not settled.
-    _doc_link_module = "skgp"
-    _doc_link_template = ""
 
     # Parameters that a model which goes on reads anew.
     _changeable: ClassVar[frozenset[str]] = frozenset(
@@ -181,6 +176,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
             progress = recording(self, rows, held_out, fitted, ranks)
+        name, verbose = type(self).__name__, (0 if ranks.number else self.verbose)
         running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
         like = scalar_like(recipe, running, ranks.count(len(rows.X)))
@@ -199,8 +195,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
             of_rows = recipe, rows, table, targets, running
-            with guarded(), progress:
-                plan, search = found_plan(*of_rows, plan, rng, progress)
+            size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
+            of_search = reported(progress, f"{name}, cross-validation", verbose, *size)
+            with guarded(), of_search:
+                plan, search = found_plan(*of_rows, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale
@@ -208,12 +206,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             attributes |= _scores(search.scores)
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
-        started = time.monotonic()
+        size = plan.n_epochs, plan.n_batches(table.n_rows)
+        of_fit = reported(progress, name, verbose, *size)
 
         def on_epoch(model: Model, history: History) -> bool:
-            if self.verbose:
-                seconds = time.monotonic() - started
-                sys.stdout.write(progress_line(history, plan.n_epochs, seconds))
+            of_fit.epoch(history)
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
             so_far = partial(learned, model, history)
@@ -224,7 +221,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             )
 
         validation = None if held_out is None else scaled_table(held_out, scales, like, ranks)
-        with guarded(), progress:
+        with guarded(), of_fit:
             model, history = fit_table(
                 recipe,
                 models,
@@ -233,7 +230,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 rng,
                 held_out=validation,
                 on_epoch=on_epoch,
-                progress=progress,
+                progress=of_fit,
             )
         self._set(learned(model, history))
         self.n_samples_seen_ = table.n_data

@@ -330,7 +330,11 @@ _RUNNING: Final[Group] = (
         "int",
         "0",
         ["verbose"],
-        "If positive, write a line per epoch: loss, validation score, seconds passed and left.",
+        """
+        How much to write about the progress of a fit. 0: nothing. 1: epochs, steps, loss,
+        validation score, time passed and left; as a bar in a terminal if rich is installed, else as
+        a line from time to time. 2: a line for each epoch.
+        """,
     ),
 )
 

@@ -7,10 +7,17 @@ from typing import Final, get_args
 from sklearn.utils._param_validation import Interval
 
 from skgp.core.kernels.kernel import GPyTorchBase
-from skgp.core.kernels.stationary import PROFILES
 from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.nodes.sigma_points import GRIDS, RULES
-from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
+from skgp.estimators._entries import (
+    Deviation,
+    Group,
+    KernelNames,
+    Parameter,
+    at_least,
+    literal,
+    one_of,
+)
 from skgp.recipes.hidden import TOPOLOGIES
 from skgp.recipes.outputs import LikelihoodName
 
@@ -20,9 +27,10 @@ _KERNEL: Final = Parameter(
     "kernel",
     "KernelLike",
     '"matern52"',
-    [one_of(*PROFILES), GPyTorchBase],
+    [KernelNames(), GPyTorchBase],
     """
-    kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default=$default
+    kernel : {"rbf", "matern12", "matern32", "matern52", "rational_quadratic"} or gpytorch kernel, \
+default=$default
         A named kernel has one lengthscale per input (ARD). A gpytorch kernel is copied, with its
         priors, for each latent function; it sees standardised inputs if `normalize_X`.
     """,
@@ -32,8 +40,8 @@ LAYER_KERNELS: Final = Deviation(
     annotation="LayerKernels",
     constraint=[*_KERNEL.constraint, list, tuple],
     text="""
-    kernel : {"rbf", "matern12", "matern32", "matern52"}, gpytorch kernel, or list of them, \
-default=$default
+    kernel : {"rbf", "matern12", "matern32", "matern52", "rational_quadratic"}, gpytorch kernel, \
+or list of them, default=$default
         One kernel for all GP layers, or a list with one per layer, input layer first. A named
         kernel has one lengthscale per input (ARD). A gpytorch kernel is copied, with its priors,
         for each function; it sees standardised inputs if `normalize_X`.
@@ -316,7 +324,8 @@ _LATENT_KERNEL: Final[Group] = (
         _KERNEL,
         default='"rbf"',
         text="""
-        kernel : {"rbf", "matern12", "matern32", "matern52"} or gpytorch kernel, default=$default
+        kernel : {"rbf", "matern12", "matern32", "matern52", "rational_quadratic"} or gpytorch \
+kernel, default=$default
             A named kernel has one lengthscale for all latent inputs. A gpytorch kernel is copied,
             with its priors, for each latent function; its ard_num_dims may be C.
         """,

@@ -8,6 +8,7 @@ import sklearn
 from sklearn.utils.validation import check_memory
 
 from skgp._version import __version__
+from skgp.exceptions import brief
 
 ResultT = TypeVar("ResultT")
 
@@ -67,8 +68,8 @@ class Cached(Generic[ResultT]):
         self._kept = None
         if not self._quiet:
             warnings.warn(
-                f"memory={self._memory!r} cannot be used ({type(error).__name__}: {error}): the "
-                "fit goes on without a cache; pass a folder that can be read and written, or None",
+                f"memory={self._memory!r} cannot be used ({type(error).__name__}: {brief(error)}): "
+                "the fit goes on without; pass another folder, or None",
                 stacklevel=2,
             )
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from skgp.core.folds import fold_numbers
-from skgp.core.training.plan import Plan
+from skgp.core.training.plan import History, Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
@@ -137,6 +137,7 @@ def cross_validated(
             break
         latest = [run.history.validation_scores[-1] for run in runs]
         scores.append(float(np.average(latest, weights=weights)))
+        progress.epoch(History([], scores))
         if scores[-1] == max(scores):
             modules = [run.module for run in runs]
             coverage = reduce(Coverage.plus, map(coverage_of, modules, parts))

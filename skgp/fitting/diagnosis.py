@@ -1,4 +1,4 @@
-"""What a fit says of itself: its progress, and one line for each fault, with its remedy."""
+"""What a fit says of itself at its end: one line for each fault, with its remedy."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -47,16 +47,6 @@ _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those 
     "lower {}": ("step_size", "learning_rate_init"),
     "raise {}": ("jitter", "noise_floor"),
 }
-
-
-def progress_line(history: History, max_iter: int, seconds: float) -> str:
-    """A line about the last of up to `max_iter` epochs, which so far have taken `seconds`."""
-    epoch = len(history.loss_curve)
-    line = f"epoch {epoch}/{max_iter}  loss {history.loss_curve[-1]:.4f}"
-    if history.validation_scores:
-        line += f"  validation log density {history.validation_scores[-1]:.4f}"
-    left = seconds * (max_iter / epoch - 1.0)  # early stopping may end a fit before
-    return f"{line}  {seconds:.1f} s, at most {left:.1f} s left\n"
 
 
 class Coverage(NamedTuple):
@@ -132,7 +122,7 @@ def diagnose(
         return [
             InterruptedFitWarning(
                 f"the fit was interrupted after {n_done} of {plan.n_epochs} epochs; the estimator "
-                "holds the state of the last completed one"
+                "holds the state of the last completed one: use it, or fit again"
             )
         ]
     # Nobody scales the inputs of an embedding, and a network of the user those of the kernel.
@@ -274,21 +264,18 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
     if not is_low.any():
         return []
     remedy = (
-        "if y is a function of X without noise, lower noise_floor; else look for a column of X "
-        "that gives y away, or raise noise_floor to the variance of rounding y over that of y"
+        "if y has no noise, lower noise_floor; if it is rounded, raise it; "
+        "if a column of X gives it away, drop that"
     )
     if model.inputs is not None:  # nothing can give the columns away
-        remedy = (
-            "if X has no noise, lower noise_floor; else raise noise_floor to the variance of "
-            "rounding X over that of X"
-        )
+        remedy = "if X has no noise, lower noise_floor; if it is rounded, raise it"
     if not table.y_scale.enabled:
         scaling = _scaling(model)
         remedy = f"it is in units of {scaling[-1]} unless {scaling}=True"
     return [
         FitQualityWarning(
-            f"the noise variance ended at noise_floor={floor:g}, which decides how wide predictive "
-            f"intervals are: {remedy}"
+            f"the noise variance ended at noise_floor={floor:g}, which sets the width of "
+            f"intervals: {remedy}"
         )
     ]
 

@@ -38,10 +38,8 @@ class Outliers(NamedTuple):
         if not len(self.rows):
             return []
         if self.are_most:
-            what_happens = (
-                "the model keeps the units of its first rows, so fit a new one if these are others"
-            )
-        return [OutlierWarning(f"{self.description} from the mean of the first: {what_happens}")]
+            what_happens = "the model keeps its units; fit a new one if these are others"
+        return [OutlierWarning(f"{self.description} from the mean: {what_happens}")]
 
 
 def find_outliers(rows: Rows, x_scale: Scale, y_scale: Scale) -> Outliers:

@@ -18,7 +18,7 @@ import torch
 
 from skgp.core.training.progress import Progress
 from skgp.core.training.ranks import ALONE, Ranks
-from skgp.exceptions import CheckpointWarning, InvalidFileError
+from skgp.exceptions import CheckpointWarning, InvalidFileError, brief
 
 _HEAD: Final = b"skgp checkpoint 1\n"
 _DIGEST: Final = 32  # bytes of SHA-256
@@ -143,7 +143,7 @@ class Recording(Progress):
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, InvalidFileError) as error:
-                faults.append(f"{self._file(which)}: {error}")
+                faults.append(f"{self._file(which)}: {brief(error)}")
         self._refuse_others(found[max(found)][1]["fit"] if found else self._fit)
         numbers = [set(of_rank.tolist()) for of_rank in self._ranks.gathered(np.array([*found]))]
         everywhere, anywhere = set.intersection(*numbers), set.union(*numbers)
@@ -204,7 +204,7 @@ class Recording(Progress):
         if not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"the checkpoint {self._path} cannot be written ({error}): the fit goes on "
+                f"the checkpoint {self._path} cannot be written ({brief(error)}): the fit goes on "
                 "without; free the disk, or pass a folder that can be written",
                 CheckpointWarning,
                 stacklevel=2,

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
+from skgp.compose import predict_latent
 from skgp.compose._nested import unwrap
+from skgp.distributions import ContinuousDistribution, CountMixture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,6 +54,13 @@ class Display(ABC):
             ax.set_prop_cycle(color=COLORS)
         self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+
+def function_dist(estimator: Any, X: Any, dist: Any) -> ContinuousDistribution:
+    """Distribution of the mean of y given the function, in the units of y, beside that of y."""
+    latent: ContinuousDistribution
+    latent = dist.rate() if isinstance(dist, CountMixture) else predict_latent(estimator, X)
+    return latent
 
 
 def estimator_name(estimator: Any) -> str:

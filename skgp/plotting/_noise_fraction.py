@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.compose import predict_dist, predict_latent
-from skgp.plotting._display import Display, merge_style
+from skgp.compose import predict_dist
+from skgp.plotting._display import Display, function_dist, merge_style
 from skgp.plotting._observed import FloatArray, check_output, select_output
 from skgp.scoring import noise_fraction
 
@@ -173,6 +173,6 @@ class NoiseFractionDisplay(Display):
 
 def _fractions(estimator: Any, X: Any, output: int | str | None) -> FloatArray:
     dist = predict_dist(estimator, X)
-    noise = dist.var() - predict_latent(estimator, X).var()
+    noise = dist.var() - function_dist(estimator, X, dist).var()
     # Without noise the difference is zero up to rounding of either sign.
     return select_output(noise_fraction(dist, np.maximum(noise, 0.0)), check_output(output, dist))

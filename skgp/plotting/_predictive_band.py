@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.compose import predict_dist, predict_latent
+from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import (
     Display,
     add_legend,
     estimator_name,
+    function_dist,
     labelled,
     merge_style,
     percent,
@@ -30,7 +31,7 @@ class PredictiveBandDisplay(Display):
 
     The dark band is the interval of the function, the light one that of an observation. Where the
     dark band fills most of the light one, the model describes the spread of y by the uncertainty of
-    its function, which may vary with the input.
+    its function, which may vary with the input. Of counts, the function is their rate.
 
     Parameters
     ----------
@@ -175,7 +176,8 @@ class PredictiveBandDisplay(Display):
             If an argument has a wrong shape or is out of its range.
         """
         line = InputLine.through(X, column, at, grid)
-        dist, latent = predict_dist(estimator, line.rows), predict_latent(estimator, line.rows)
+        dist = predict_dist(estimator, line.rows)
+        latent = function_dist(estimator, line.rows, dist)
         return cls.from_predictions(
             line.values,
             dist,

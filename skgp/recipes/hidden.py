@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skgp.core.kernels.choice import has_profile
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
@@ -61,7 +62,7 @@ class Layers:
         """
         if self.hidden_mean != "auto":
             return self
-        is_named = all(isinstance(kernel, str) for kernel in kernels)
+        is_named = all(map(has_profile, kernels))
         concatenates = is_small and is_named and self.topology == "feedforward"
         return replace(self, hidden_mean="concatenate" if concatenates else "linear")
 

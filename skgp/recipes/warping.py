@@ -7,7 +7,7 @@ from typing import Final, Literal
 import torch
 from torch import Tensor
 
-from skgp.core.kernels.choice import make_kernel
+from skgp.core.kernels.choice import has_profile, make_kernel
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
@@ -39,7 +39,7 @@ class Warping:
         user are made for the inputs, and the first rows of a stream may not be like the others.
         """
         x = setup.x
-        can_be = all(isinstance(kernel, str) for kernel in kernels) and not setup.is_streamed
+        can_be = all(map(has_profile, kernels)) and not setup.is_streamed
         if not (self.input_warping and self.normalize_X and can_be):
             return None, x
         few, weight = setup.few()

@@ -20,6 +20,7 @@ from contract_cases import (
     for_variational,
 )
 
+from skgp.core.kernels.names import NAMES
 from skgp.scoring import crps, nll
 
 QUICK = REPRESENTATIVES
@@ -293,15 +294,16 @@ def test_the_number_of_inducing_inputs(case: Case, data: Data) -> None:
 
 
 def test_verbose_writes_a_line_per_epoch(make: Any, data: Data, capsys: Any) -> None:
-    model = make(max_iter=3, verbose=1).fit(data.X, data.y, X_val=data.X_new, y_val=data.y_new)
-    lines = capsys.readouterr().out.splitlines()
+    model = make(max_iter=3, verbose=2).fit(data.X, data.y, X_val=data.X_new, y_val=data.y_new)
+    *lines, last = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     for epoch, line in enumerate(lines, start=1):
-        assert re.match(rf"epoch {epoch}/3\b", line)
-        assert f"{model.loss_curve_[epoch - 1]:.4f}" in line
-        assert f"{model.validation_scores_[epoch - 1]:.4f}" in line
+        assert re.match(rf"{type(model).__name__}: epoch {epoch}/3  ", line)
+        assert f"loss {model.loss_curve_[epoch - 1]:.4f}" in line
+        assert f"log density {model.validation_scores_[epoch - 1]:.4f}" in line
         passed, left = map(float, re.findall(r"([\d.]+) s", line))
         assert abs(left - passed * (3 - epoch) / epoch) <= 0.15  # both are rounded
+    assert last.startswith(f"{type(model).__name__}: epoch 3/3  ")
     make(max_iter=2).fit(data.X, data.y)
     assert capsys.readouterr() == ("", "")
 
@@ -328,7 +330,7 @@ KERNELS = [rbf_plus_linear, periodic_times_rbf, scaled_matern_with_prior]
 
 
 @for_gps
-@pytest.mark.parametrize("kernel", ["rbf", "matern12", "matern32", "matern52"])
+@pytest.mark.parametrize("kernel", NAMES)
 def test_kernels_by_name(case: Case, data: Data, kernel: str) -> None:
     # Rough hidden functions have more to learn.
     params = {"max_iter": 40} if case.is_deep else {}

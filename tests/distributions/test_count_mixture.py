@@ -117,3 +117,18 @@ def test_scores() -> None:
     assert crps(y, dist) == pytest.approx(dist.crps(y).mean())
     assert rmse(y, dist) > 0
     assert interval_score(y, dist) > 0
+
+
+@every
+def test_rate_against_log_normal_distributions(dispersion: float) -> None:
+    """What is known of exp(f); the dispersion is a property of a count around it."""
+    rate = make(dispersion).rate()
+    each = stats.lognorm(STD, scale=np.exp(MEAN))
+    y = np.array([2.0, 60.0])
+    np.testing.assert_allclose(rate.cdf(y), each.cdf(y[:, None]) @ WEIGHTS, rtol=1e-10)
+    np.testing.assert_allclose(rate.pdf(y), each.pdf(y[:, None]) @ WEIGHTS, rtol=1e-7)
+    mean = each.mean() @ WEIGHTS
+    second = (each.var() + each.mean() ** 2) @ WEIGHTS
+    np.testing.assert_allclose(rate.mean(), mean, rtol=1e-8)
+    np.testing.assert_allclose(rate.var(), second - mean**2, rtol=1e-6)
+    np.testing.assert_allclose(rate.mean(), make(dispersion).mean(), rtol=1e-8)

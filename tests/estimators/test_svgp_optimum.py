@@ -230,7 +230,7 @@ def test_progress_verbosity_and_validation_rows(table, capsys):
     assert len(model.validation_scores_) == model.n_iter_
     density = model.predict_dist(X[60:]).logpdf(y[60:]).mean()
     assert model.validation_scores_[-1] == pytest.approx(density, rel=1e-9)
-    assert f"epoch {model.n_iter_}/100  loss" in capsys.readouterr().out
+    assert f"SVGPRegressor: epoch {model.n_iter_}/100  loss" in capsys.readouterr().out
 
 
 def test_first_fit_of_a_process_does_not_import_a_compiler():

@@ -9,8 +9,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import skgp
 from skgp import plotting
@@ -121,3 +123,26 @@ def test_displays_take_and_show_names(rows: tuple[Any, Any]) -> None:
         plotting.PITDisplay.from_estimator(model, X, frame)
     with pytest.raises(ValueError, match="output='snow' is no name of an output"):
         plotting.PITDisplay.from_estimator(model, X, frame, output="snow")
+
+
+TARGETS = {
+    "affine": FunctionTransformer(lambda Y: 3.0 * Y, lambda Y: Y / 3.0),
+    "monotone": FunctionTransformer(np.arcsinh, np.sinh),
+}
+
+
+@pytest.mark.parametrize("transformer", TARGETS.values(), ids=TARGETS)
+def test_names_behind_a_transformed_target(transformer: Any, rows: tuple[Any, Any]) -> None:
+    """scikit-learn makes an array of y; what a transformer or the user names is kept."""
+    X, Y = rows
+    frame = pd.DataFrame(Y, columns=NAMES)
+    model = TransformedTargetRegressor(skgp.SVGPRegressor(**SMALL), transformer=transformer)
+    dist = skgp.predict_dist(model.fit(X, frame), X)
+    assert dist.output_names is None
+    columns = dist.with_output_names(frame.columns).to_frame().columns
+    assert list(columns.unique(level=0)) == [*NAMES]
+    naming = clone(transformer).set_params(feature_names_out=lambda *_: NAMES)
+    model.set_params(transformer=naming.set_output(transform="pandas")).fit(X, frame)
+    named = skgp.predict_dist(model, X)
+    assert named.output_names == NAMES
+    np.testing.assert_array_equal(named.mean(), dist.mean())

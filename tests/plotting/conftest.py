@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from skgp.distributions import NormalMixture
+from skgp.distributions import CountMixture, NormalMixture
 
 
 @pytest.fixture
@@ -55,6 +55,30 @@ class Heteroscedastic(RegressorMixin, BaseEstimator):
             return NormalMixture.normal(mean, std)
         scale = 10.0 ** np.arange(self.n_outputs)
         return NormalMixture.normal(mean[:, None] * scale, std[:, None] * scale)
+
+
+class Counting(RegressorMixin, BaseEstimator):
+    """Counts whose log rate has the mean x0 / 2 and the standard deviation 0.3."""
+
+    dispersion = 0.2
+
+    def fit(self, X: Any, y: Any) -> Self:
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def predict_dist(self, X: Any) -> CountMixture:
+        return CountMixture(self.predict_latent(X), self.dispersion)
+
+    def predict_latent(self, X: Any) -> NormalMixture:
+        return NormalMixture.normal(0.5 * np.asarray(X, dtype=float)[:, 0], 0.3)
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.predict_dist(X).mean()
+
+
+@pytest.fixture
+def counting() -> Any:
+    return Counting().fit([[1.0]], [1.0])
 
 
 @pytest.fixture

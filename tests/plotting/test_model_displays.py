@@ -37,6 +37,15 @@ def test_noise_fractions_of_estimators(model: Any, ax: Axes) -> None:
     assert ax.yaxis_inverted()  # the first model stands on top
 
 
+def test_noise_fraction_of_counts(counting: Any, ax: Axes) -> None:
+    """The variance of a count around its rate: E mu + a E mu^2, of a log normal rate mu."""
+    display = NoiseFractionDisplay.from_estimators({"counts": counting}, X, ax=ax)
+    m, s = 0.5 * X[:, 0], 0.3
+    first, second = np.exp(m + s**2 / 2), np.exp(2 * (m + s**2))
+    noise = first + 0.2 * second
+    np.testing.assert_allclose(display.fractions["counts"], noise / (noise + second - first**2))
+
+
 def test_noise_fraction_of_an_output(two_outputs: Any, ax: Axes) -> None:
     display = NoiseFractionDisplay.from_estimators({"m": two_outputs}, X, output=1, ax=ax)
     np.testing.assert_allclose(display.fractions["m"], 1 / (1 + X[:, 0] ** 2))

@@ -43,6 +43,17 @@ def test_bands_of_an_estimator(coverage: float, model: Any, ax: Axes) -> None:
     assert ax.get_xlabel() == "x"
 
 
+def test_bands_of_counts_are_in_counts(counting: Any, ax: Axes) -> None:
+    """The function is the rate exp(f), whose quantiles are those of a log normal distribution."""
+    display = PredictiveBandDisplay.from_estimator(counting, X, grid=5, coverage=0.8, ax=ax)
+    grid = np.linspace(1.0, 4.0, 5)
+    rate = stats.lognorm(0.3, scale=np.exp(0.5 * grid))
+    np.testing.assert_allclose(display.mean, rate.mean())
+    np.testing.assert_allclose(np.array(ends(display.latent_band_, 5)), rate.interval(0.8))
+    counts = counting.predict_dist(grid[:, None]).interval(0.8)
+    np.testing.assert_array_equal(np.array(ends(display.band_, 5)), counts)
+
+
 def test_one_column_is_varied_and_the_others_are_held(model: Any, ax: Axes) -> None:
     # The mean is the sum of the inputs: row 1 holds the others at 4 and 300.
     display = PredictiveBandDisplay.from_estimator(

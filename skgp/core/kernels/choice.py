@@ -1,9 +1,11 @@
 """Kernels of layers from what a user passed."""
 
 import gpytorch
+import torch
 
 from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
-from skgp.core.kernels.kernel import Kernel, KernelLike, LayerKernels
+from skgp.core.kernels.kernel import GPyTorchBase, Kernel, KernelLike, LayerKernels
+from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.kernels.stationary import PROFILES, Stationary
 
 
@@ -16,13 +18,16 @@ def make_kernel(
     ard: bool = True,
     pulled: bool = False,
 ) -> Kernel:
-    """Kernel of a layer from what a user passed: a name of `PROFILES` or a gpytorch kernel.
+    """Kernel of a layer from what a user passed: a name of a kernel or a gpytorch kernel.
 
     `ard` says whether a name has a lengthscale for each input, `pulled` whether a prior pulls these
     together.
     """
     if isinstance(kernel, str):
-        return Stationary(kernel, n_gps, n_features if ard else 1, lengthscale, pulled=pulled)
+        n_lengthscales, known = n_features if ard else 1, kernel_name(kernel)
+        if known in PROFILES:
+            return Stationary(known, n_gps, n_lengthscales, lengthscale, pulled=pulled)
+        return GPyTorchKernel(_rational_quadratic(n_lengthscales, lengthscale), n_gps)
     for name, part in kernel.named_modules():
         if not isinstance(part, gpytorch.kernels.Kernel) or part.active_dims is not None:
             continue
@@ -32,6 +37,23 @@ def make_kernel(
                 f"has {n_features} columns: set ard_num_dims={n_features} or choose active_dims"
             )
     return GPyTorchKernel(kernel, n_gps)
+
+
+def _rational_quadratic(n_lengthscales: int, lengthscale: float) -> GPyTorchBase:
+    """variance (1 + r^2 / (2 alpha))^-alpha, with alpha and variance starting at one."""
+    correlation = gpytorch.kernels.RQKernel(
+        ard_num_dims=n_lengthscales if n_lengthscales > 1 else None
+    )
+    correlation.lengthscale = lengthscale
+    correlation.alpha = torch.tensor(1.0)
+    kernel = gpytorch.kernels.ScaleKernel(correlation)
+    kernel.outputscale = 1.0
+    return kernel
+
+
+def has_profile(kernel: KernelLike) -> bool:
+    """Whether a kernel is stationary and on the fused path: one of `PROFILES`, by its name."""
+    return isinstance(kernel, str) and kernel_name(kernel) in PROFILES
 
 
 def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
@@ -56,9 +78,10 @@ def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
             "layer, from the inputs upwards, or one for all"
         )
     for of_layer in kernel:
-        if not isinstance(of_layer, gpytorch.kernels.Kernel) and of_layer not in [*PROFILES]:
+        is_named = isinstance(of_layer, str) and kernel_name(of_layer) is not None
+        if not is_named and not isinstance(of_layer, gpytorch.kernels.Kernel):
             raise ValueError(
                 f"kernel has the entry {of_layer!r}, which is neither a gpytorch kernel nor one "
-                f"of {', '.join(map(repr, PROFILES))}"
+                f"of {', '.join(map(repr, NAMES))}"
             )
     return list(kernel)

@@ -59,7 +59,8 @@ class GPyTorchKernel(Kernel):
     ) -> Tensor:
         raise NotImplementedError(
             "draws of functions need the spectral density of each kernel, and that of the gpytorch "
-            f"kernel {type(self.kernels[0]).__name__} is not known: fit with a kernel by its name"
+            f"kernel {type(self.kernels[0]).__name__} is not known: use 'rbf' or a Matern kernel "
+            "by its name"
         )
 
     def _stacked(

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from skgp.core.training.plan import History
+
 
 class Progress:
     """Where the phases of a fit keep their states; this one keeps nothing.
@@ -31,6 +33,9 @@ class Progress:
 
     def step(self) -> None:
         """A step is done: what all phases give now is enough to go on from."""
+
+    def epoch(self, history: History) -> None:
+        """An epoch is done; the record of the fit so far."""
 
     def finish(self, phase: str, state: Any, *, instead_of: Sequence[str]) -> None:
         """The fit is done: the state of this phase stands for those of others from now on."""
