@@ -18,7 +18,7 @@ from skgp import DSPPRegressor, SVGPRegressor
 from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.fitting import progress_report
-from skgp.fitting.progress_report import reported
+from skgp.fitting.progress_report import ProgressReport
 
 
 class Clock:
@@ -78,13 +78,18 @@ def run(report: Progress, clock: Clock, n_epochs: int, n_batches: int, seconds: 
         report.epoch(History([*losses]))
 
 
-def test_silence_costs_nothing() -> None:
-    assert reported(KEEPS_NOTHING, "Model", 0, 10, 4) is KEEPS_NOTHING
+def test_silence_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `verbose` there is no report at all."""
+    monkeypatch.setattr("skgp.estimators._estimator.ProgressReport", None)
+    data = table()
+    DSPPRegressor(max_iter=2, n_inducing=8, random_state=0).fit(data.X, data.y)
+    with pytest.raises(TypeError, match="not callable"):
+        SVGPRegressor(verbose=1).fit(data.X, data.y)
 
 
 def test_a_line_every_two_seconds(clock: Clock, capsys: Any) -> None:
     """Steps of 0.7 s, three of them an epoch: due after steps 3, 6, 9 and at the end."""
-    with reported(KEEPS_NOTHING, "Model", 1, 4, 3) as report:
+    with ProgressReport(KEEPS_NOTHING, "Model", 1, 4, 3) as report:
         run(report, clock, 4, 3, 0.7)
     assert capsys.readouterr().out.splitlines() == [
         "Model: epoch 0/4  step 3/12  2.1 s, at most 6.3 s left",
@@ -97,7 +102,7 @@ def test_a_line_every_two_seconds(clock: Clock, capsys: Any) -> None:
 
 def test_long_fits_write_fewer_lines(clock: Clock, capsys: Any) -> None:
     """Each gap is a twentieth of the time before it: 1.05^n, and not 5,000 lines."""
-    with reported(KEEPS_NOTHING, "Model", 1, 1000, 10) as report:
+    with ProgressReport(KEEPS_NOTHING, "Model", 1, 1000, 10) as report:
         run(report, clock, 1000, 10, 1.0)
     lines = capsys.readouterr().out.splitlines()
     bound = 40.0 / 2.0 + np.log(10_000 / 40.0) / np.log(1.05)
@@ -107,7 +112,7 @@ def test_long_fits_write_fewer_lines(clock: Clock, capsys: Any) -> None:
 
 
 def test_a_line_for_each_epoch(clock: Clock, capsys: Any) -> None:
-    with reported(KEEPS_NOTHING, "Model", 2, 3, 2) as report:
+    with ProgressReport(KEEPS_NOTHING, "Model", 2, 3, 2) as report:
         run(report, clock, 3, 2, 60.0)
     assert capsys.readouterr().out.splitlines() == [
         "Model: epoch 1/3  step 2/6  loss 9.0000  2 min, at most 4 min left",
@@ -119,7 +124,7 @@ def test_a_line_for_each_epoch(clock: Clock, capsys: Any) -> None:
 
 def test_a_fit_that_goes_on_from_a_checkpoint(clock: Clock, capsys: Any) -> None:
     """The pace is that of the steps of this process: one step in 3 s, 4 of 10 are left."""
-    with reported(KEEPS_NOTHING, "Model", 2, 10, 1) as report:
+    with ProgressReport(KEEPS_NOTHING, "Model", 2, 10, 1) as report:
         clock.now += 3.0
         report.step()
         report.epoch(History([1.0] * 6, [0.5] * 6))
@@ -129,7 +134,7 @@ def test_a_fit_that_goes_on_from_a_checkpoint(clock: Clock, capsys: Any) -> None
 
 def test_everything_is_passed_on(clock: Clock) -> None:
     told, reference = Told(), Told()
-    for progress in (reference, reported(told, "Model", 1, 2, 1)):
+    for progress in (reference, ProgressReport(told, "Model", 1, 2, 1)):
         with progress:
             assert progress.saved("training") == "state of training"
             progress.follow("training", lambda: 7)
@@ -142,7 +147,7 @@ def test_an_error_leaves_no_line_and_ends_what_is_inside(clock: Clock, capsys: A
     told = Told()
 
     def fit() -> None:
-        with reported(told, "Model", 1, 2, 1) as report:
+        with ProgressReport(told, "Model", 1, 2, 1) as report:
             report.step()
             raise ArithmeticError
 
@@ -179,7 +184,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Terminal]:
 def test_a_bar_in_a_terminal(clock: Clock, terminal: Callable[[], Terminal]) -> None:
     """It is drawn ten times a second at most, and erased at the end."""
     stream = terminal()
-    with reported(KEEPS_NOTHING, "Model", 1, 10, 5) as report:
+    with ProgressReport(KEEPS_NOTHING, "Model", 1, 10, 5) as report:
         run(report, clock, 10, 5, 0.03)
     text = stream.getvalue()
     assert 10 <= text.count("at most") <= 16  # in 1.5 s
@@ -194,7 +199,7 @@ def test_no_bar_without_rich(
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     stream = terminal()
-    with reported(KEEPS_NOTHING, "Model", 1, 2, 1) as report:
+    with ProgressReport(KEEPS_NOTHING, "Model", 1, 2, 1) as report:
         run(report, clock, 2, 1, 2.0)
     assert "━" not in stream.getvalue()
     assert len(stream.getvalue().splitlines()) == 3
@@ -205,7 +210,7 @@ def test_no_bar_in_a_second_thread(clock: Clock, terminal: Callable[[], Terminal
     stream = terminal()
 
     def fit() -> None:
-        with reported(KEEPS_NOTHING, "Model", 1, 2, 1) as report:
+        with ProgressReport(KEEPS_NOTHING, "Model", 1, 2, 1) as report:
             run(report, clock, 2, 1, 2.0)
 
     thread = threading.Thread(target=fit)

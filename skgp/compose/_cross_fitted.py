@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
-from skgp._doc_links import DocLinks
+from skgp import _doc_links
 from skgp.compose._members import Fold, Member, Table, fit_members, takes_weights
 from skgp.compose._predict_dist import predict_dist
 from skgp.distributions import concat, mix
@@ -30,8 +30,12 @@ from skgp.distributions import concat, mix
 Array = NDArray[Any]
 
 
-class CrossFitted(DocLinks, CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
+class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
     """Abstract base of the ensembles whose members each leave out one fold of the rows."""
+
+    _doc_link_module = "skgp"
+    _doc_link_template = property(_doc_links.template)
+    _doc_link_url_param_generator = _doc_links.page
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"])],

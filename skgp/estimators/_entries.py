@@ -11,8 +11,6 @@ from typing import Any, Final, Self
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skgp.core.kernels.names import NAMES, kernel_name
-
 Constraint = list[Any]
 
 _WIDTH: Final = 92  # of the text of an entry
@@ -21,21 +19,6 @@ _WIDTH: Final = 92  # of the text of an entry
 def at_least(number: int) -> Interval:
     """Integers from a number upwards."""
     return Interval(Integral, number, None, closed="left")
-
-
-class KernelNames(StrOptions):
-    """Names of kernels, in any spelling; messages list them in order and say what else there is."""
-
-    def __init__(self) -> None:
-        super().__init__(set(NAMES))
-
-    def is_satisfied_by(self, val: Any) -> bool:
-        return isinstance(val, str) and kernel_name(val) is not None
-
-    def __str__(self) -> str:
-        names = ", ".join(map(repr, NAMES))
-        others = "others: pass gpytorch.kernels.PeriodicKernel() or the like"
-        return f"a str among {{{names}}} ({others})"
 
 
 def one_of(*names: str) -> StrOptions:

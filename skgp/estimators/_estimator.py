@@ -16,7 +16,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp._doc_links import DocLinks
+from skgp import _doc_links
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
@@ -42,14 +42,14 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.progress_report import reported
+from skgp.fitting.progress_report import ProgressReport
 from skgp.fitting.recipe import Recipe, Running, gone_on, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
 
-class Estimator(DocLinks, CallbackSupportMixin, BaseEstimator, ABC):
+class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     """Abstract base: a family says what it is by a recipe."""
 
     # Parameters that every family stores in its constructor.
@@ -66,6 +66,10 @@ class Estimator(DocLinks, CallbackSupportMixin, BaseEstimator, ABC):
     _opening: Opening | None  # of a stream that has not settled
     _built_with: Mapping[str, Any]  # parameters that the fitted model cannot change
     _is_clone: bool = False
+
+    _doc_link_module = "skgp"
+    _doc_link_template = property(_doc_links.template)
+    _doc_link_url_param_generator = _doc_links.page
 
     # Parameters that a model which goes on reads anew.
     _changeable: ClassVar[frozenset[str]] = frozenset(
@@ -196,7 +200,8 @@ class Estimator(DocLinks, CallbackSupportMixin, BaseEstimator, ABC):
         elif plan.n_folds:
             of_rows = recipe, rows, table, targets, running
             size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
-            of_search = reported(progress, f"{name}, cross-validation", verbose, *size)
+            title = f"{name}, cross-validation"
+            of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress
             with guarded(), of_search:
                 plan, search = found_plan(*of_rows, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
@@ -207,7 +212,7 @@ class Estimator(DocLinks, CallbackSupportMixin, BaseEstimator, ABC):
         learned = partial(self._fitted_attributes, recipe, table, attributes)
 
         size = plan.n_epochs, plan.n_batches(table.n_rows)
-        of_fit = reported(progress, name, verbose, *size)
+        of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
 
         def on_epoch(model: Model, history: History) -> bool:
             of_fit.epoch(history)

@@ -12,12 +12,12 @@ from skgp.core.nodes.sigma_points import GRIDS, RULES
 from skgp.estimators._entries import (
     Deviation,
     Group,
-    KernelNames,
     Parameter,
     at_least,
     literal,
     one_of,
 )
+from skgp.fitting.arguments import KernelNames
 from skgp.recipes.hidden import TOPOLOGIES
 from skgp.recipes.outputs import LikelihoodName
 

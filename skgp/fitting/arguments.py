@@ -8,12 +8,28 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval, InvalidParameterError
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
+from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.maps import kept_on_disk
 from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
+
+
+class KernelNames(StrOptions):
+    """Names of kernels, in any spelling; messages list them in order and say what else there is."""
+
+    def __init__(self) -> None:
+        super().__init__(set(NAMES))
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return isinstance(val, str) and kernel_name(val) is not None
+
+    def __str__(self) -> str:
+        names = ", ".join(map(repr, NAMES))
+        others = "others: pass gpytorch.kernels.PeriodicKernel() or the like"
+        return f"a str among {{{names}}} ({others})"
 
 
 @contextmanager

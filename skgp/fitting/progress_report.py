@@ -17,14 +17,13 @@ _SHARE: Final = 0.05  # and this share of the time that has passed
 _BETWEEN_UPDATES: Final = 0.1  # seconds, of a bar
 
 
-def reported(
-    progress: Progress, title: str, verbose: int, n_epochs: int, n_batches: int
-) -> Progress:
-    """The same, with a report on the standard output if `verbose` is positive.
+class ProgressReport(Progress):
+    """Writes how far a fit is on the standard output, and passes everything on.
 
     Parameters
     ----------
-    progress : Progress
+    inner : Progress
+        To pass it on to.
     title : str
         What the report is about.
     verbose : int
@@ -35,13 +34,6 @@ def reported(
     n_batches : int
         Steps of an epoch.
     """
-    if verbose <= 0:
-        return progress
-    return _Report(progress, title, verbose, n_epochs, n_batches)
-
-
-class _Report(Progress):
-    """Counts steps and epochs, and passes everything on."""
 
     def __init__(
         self, inner: Progress, title: str, verbose: int, n_epochs: int, n_batches: int
