@@ -168,6 +168,8 @@ _READOUT: Final[Group] = (
         default="32",
         text="Number of samples for each row of a training step.",
     ),
+)
+_READOUT_NODES: Final[Group] = (
     replace(
         _N_PREDICTION_SAMPLES,
         default="128",
@@ -379,6 +381,7 @@ MODEL_GROUPS: Final[dict[str, Group]] = {
     "n_latents_half": _N_LATENTS_HALF,
     "hidden_units": _HIDDEN_UNITS,
     "readout": _READOUT,
+    "readout_nodes": _READOUT_NODES,
     "features": _FEATURES,
     "hidden": _HIDDEN,
     "classes": _CLASSES,

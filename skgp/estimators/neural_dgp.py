@@ -62,6 +62,7 @@ class NeuralDGPRegressor(GPRegressor):
     $n_latents_half
     $hidden_units
     $readout
+    $readout_nodes
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     beta_reg : float, default=1.0

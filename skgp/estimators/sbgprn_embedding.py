@@ -38,6 +38,7 @@ class NeuralSBGPRNEmbedding(Embedding):
     $latent_kernel
     $hidden_units
     $readout
+    $readout_nodes
     $density
     $sparse
     $share_kernel

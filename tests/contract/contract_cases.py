@@ -223,7 +223,11 @@ _READOUT = {"n_samples": 8, "n_prediction_samples": 16}
 READOUT_REGRESSORS = (
     Case("mogp", MOGPRegressor, _READOUT),
     Case("gprn", GPRNRegressor, _READOUT),
-    Case("sbgprn", SBGPRNRegressor, {"covariance": "diagonal", "share_kernel": True, **_READOUT}),
+    Case(
+        "sbgprn",
+        SBGPRNRegressor,
+        {"covariance": "diagonal", "share_kernel": True, "n_samples": 8},
+    ),
     Case("neural-mogp", NeuralMOGPRegressor, _READOUT),
     Case("neural-sbgprn", NeuralSBGPRNRegressor, {"inference": "analytic", **_READOUT}),
     Case("neural-dgp", NeuralDGPRegressor, {"width": 3, **_READOUT}),

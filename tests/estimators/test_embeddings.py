@@ -196,9 +196,16 @@ def test_density_of_rows_by_quadrature_over_the_latent_input(cls: Any) -> None:
     ours = model.score_samples(new)
     for row, value in zip(new, ours, strict=True):
         seen = ~np.isnan(row)
-        mean, std = components.mean[..., seen], components.std[..., seen]
-        terms = -0.5 * ((row[seen] - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
-        at_z = np.logaddexp.reduce(log_weights + terms.sum(-1), axis=1)
+        residual = row[seen] - components.mean[..., seen]
+        if components.scale_tril is None:
+            cov = components.std[..., seen, None] ** 2 * np.eye(seen.sum())
+        else:
+            factor = components.scale_tril[..., seen, :]
+            cov = factor @ factor.swapaxes(-1, -2)
+        squares = residual * np.linalg.solve(cov, residual[..., None])[..., 0]
+        log_det = np.linalg.slogdet(2.0 * np.pi * cov)[1]
+        terms = -0.5 * (squares.sum(-1) + log_det)
+        at_z = np.logaddexp.reduce(log_weights + terms, axis=1)
         expected = np.logaddexp.reduce(at_z + log_prior) + np.log(z[1] - z[0])
         assert value == pytest.approx(expected, abs=0.05)
     assert model.score(new) == pytest.approx(ours.mean())

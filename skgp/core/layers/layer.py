@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,11 @@ class Latent(NamedTuple):
         return self.v_prior + self.v_q
 
     @property
+    def f_cov(self) -> Tensor | None:
+        """Covariance over the functions (Q, B, W, W); None where they are independent."""
+        return None
+
+    @property
     def std(self) -> Tensor:
         """Standard deviation, with a floor that keeps its slope finite where f is certain."""
         return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
@@ -47,6 +52,29 @@ class Latent(NamedTuple):
         Either of moments and values may have a single node.
         """
         return self.f_mean + self.std * xi
+
+
+class JointLatent(Latent):
+    """Moments of functions that are not independent.
+
+    Parameters
+    ----------
+    f_mean : Tensor of shape (Q, B, W)
+    f_cov : Tensor of shape (Q, B, W, W)
+        Covariance over the functions.
+    """
+
+    _f_cov: Tensor
+
+    def __new__(cls, f_mean: Tensor, f_cov: Tensor) -> Self:
+        variance = f_cov.diagonal(dim1=-2, dim2=-1)
+        joint = super().__new__(cls, f_mean, torch.zeros_like(f_mean), variance)
+        joint._f_cov = f_cov
+        return joint
+
+    @property
+    def f_cov(self) -> Tensor:
+        return self._f_cov
 
 
 class Basis(NamedTuple):

@@ -61,10 +61,10 @@ class Gaussian(Observation):
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         residual = targets.y - mean
-        if self.mixing is None:
+        cov = self._predictive_covariance(latent)
+        if cov is None:
             log_prob = log_normal(residual, v_prior + v_q + self.noise_var)
             return sum_observed(log_prob, targets.mask)
-        cov = self._covariance(latent.f_var)
         return _log_joint_normal(residual.unsqueeze(-1), None, cov, targets.mask)
 
     def gamma_expectation(self, latent: Latent, targets: Targets, gamma: float) -> Tensor:
@@ -119,17 +119,18 @@ class Gaussian(Observation):
     def predictive(self, latent: Latent) -> Predictive:
         """Distribution of y for each node, noise included."""
         mean, v_prior, v_q = self._marginals(latent)
-        cov = None if self.mixing is None else self._covariance(latent.f_var)
-        return Predictive(mean, v_prior + v_q + self.noise_var, cov)
+        var = v_prior + v_q + self.noise_var
+        return Predictive(mean, var, self._predictive_covariance(latent))
 
     def noiseless(self, latent: Latent) -> Predictive:
         """Distribution of the noiseless outputs M f for each node."""
         mean, v_prior, v_q = self._marginals(latent)
         floor = torch.finfo(mean.dtype).eps  # keeps the distribution proper where f is certain
         var = v_prior + v_q + floor
-        if self.mixing is None:
+        cov = self._predictive_covariance(latent)
+        if cov is None:
             return Predictive(mean, var, None)
-        cov = self._covariance(latent.f_var) - torch.diag_embed(self.noise_var)
+        cov = cov - torch.diag_embed(self.noise_var)
         return Predictive(mean, var, cov + torch.diag_embed(floor * torch.ones_like(var)))
 
     def outputs(self, f: Tensor) -> Tensor:
@@ -140,13 +141,21 @@ class Gaussian(Observation):
         """Covariances (P, N, N) of each noiseless output over rows, of those (W, N, N) of f."""
         return cov if self.mixing is None else torch.tensordot(self.mixing.square(), cov, 1)
 
-    def _marginals(self, latent: Latent) -> Latent:
-        """Moments of the noiseless outputs, each (Q, B, P)."""
+    def _marginals(self, latent: Latent) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and both variances of the noiseless outputs, each (Q, B, P)."""
         if self.mixing is None:
             return latent
         squared = self.mixing.mT.square()
         v_prior = latent.v_prior.expand_as(latent.v_q)  # GPs may share a kernel
-        return Latent(latent.f_mean @ self.mixing.mT, v_prior @ squared, latent.v_q @ squared)
+        return latent.f_mean @ self.mixing.mT, v_prior @ squared, latent.v_q @ squared
+
+    def _predictive_covariance(self, latent: Latent) -> Tensor | None:
+        """Covariance (Q, B, P, P) of y, noise included; None where outputs are independent."""
+        if self.mixing is not None:
+            return self._covariance(latent.f_var)
+        if latent.f_cov is None or len(self.noise_var) == 1:
+            return None
+        return latent.f_cov + torch.diag_embed(self.noise_var)
 
     def _covariance(self, var: Tensor) -> Tensor:
         """M diag(var) M^T + diag(noise_var), shape (Q, B, P, P), for variances (Q, B, W)."""
