@@ -138,6 +138,7 @@ class DGPRegressor(GPRegressor):
         gamma: float | None = None,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         share_kernel: bool | Literal["auto"] = False,

@@ -9,10 +9,9 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._layer_choices import AUTO_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
-    AUTO_HIDDEN_MEAN,
     LAYER_KERNELS,
     OBSERVED,
 )
@@ -153,6 +152,7 @@ class DSPPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "diagonal",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         share_kernel: bool | Literal["auto"] = False,

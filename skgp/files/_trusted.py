@@ -11,7 +11,7 @@ from torch import nn
 
 from skgp.core.baselines import cvae as cvae_network
 from skgp.core.baselines import dropout
-from skgp.core.kernels import gpytorch_kernel, stationary
+from skgp.core.kernels import gpytorch_kernel, noisy, stationary
 from skgp.core.layers import posteriors, projected, sparse, two_bases
 from skgp.core.likelihoods import (
     bernoulli,
@@ -84,6 +84,7 @@ _PARTS: Final = (  # where the torch modules of a model are defined
         mixing,
         model,
         networks,
+        noisy,
         ordinal,
     ),
     *(posteriors, projected, readout, readout_stack, robust_max, row_posterior, rules),

@@ -25,6 +25,7 @@ CHANGES: dict[str, list[Any]] = {
     "architecture": ["GP", "GP-GP"],
     "share_kernel": [True, False],
     "input_warping": [True, False],
+    "hidden_noise": [True],
     "likelihood": ["robust-max"],
     "normalize_X": [False],
     "normalize_y": [False],

@@ -168,6 +168,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "quadrature": ["qr4", "", None, 3],
     "objective": ["bound", "", None, 1],
     "hidden_mean": ["constant", "", None, 0],
+    "hidden_noise": ["yes", None, 1.5],
     "topology": ["skip", "", None, 1],
     "checkpoint": [1, 2.5, object()],
     "compile": ["auto", 1, None],
