@@ -1,7 +1,10 @@
 """What families with several GPs or layers may choose of a layer."""
 
 from dataclasses import replace
+from numbers import Real
 from typing import Final
+
+from sklearn.utils._param_validation import Interval
 
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
 from skgp.recipes.hidden import TOPOLOGIES
@@ -70,4 +73,24 @@ AUTO_HIDDEN_MEAN: Final = replace(
         """,
 )
 
-LAYER_GROUPS: Final[dict[str, Group]] = {"hidden": _HIDDEN}
+_BEGINNING: Final[Group] = (
+    Parameter.choice(
+        "prior_mean",
+        ("constant", "zero"),
+        "constant",
+        "Prior mean of the functions, but for `hidden_mean` if there is one: learned, or zero.",
+    ),
+    Parameter(
+        "initial_noise",
+        "float | None",
+        "None",
+        [Interval(Real, 0, 1e15, closed="right"), None],
+        """
+        Noise variance at the start, in units of the variance of y if `normalize_y`. The kernel then
+        starts as it is: a gpytorch kernel at its own values, a named one with variance one and
+        lengthscales sqrt(D). None fits noise and kernel to some rows first.
+        """,
+    ),
+)
+
+LAYER_GROUPS: Final[dict[str, Group]] = {"hidden": _HIDDEN, "beginning": _BEGINNING}

@@ -22,7 +22,7 @@ from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import INITIAL_VAR, refined_start
+from skgp.recipes.stack import INITIAL_VAR, Beginning, refined_start
 from skgp.recipes.warping import Warping
 
 
@@ -73,6 +73,7 @@ class DSPPRegressor(GPRegressor):
     $share_kernel
     $input_warping
     $features
+    $beginning
 
     Training
     $max_iter
@@ -159,6 +160,8 @@ class DSPPRegressor(GPRegressor):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
@@ -187,6 +190,7 @@ class DSPPRegressor(GPRegressor):
             objective=PREDICTIVE,
             outputs=observations(self),
             warping=pick(Warping, self),
+            beginning=pick(Beginning, self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,

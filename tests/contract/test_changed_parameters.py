@@ -26,6 +26,8 @@ CHANGES: dict[str, list[Any]] = {
     "share_kernel": [True, False],
     "input_warping": [True, False],
     "hidden_noise": [True],
+    "prior_mean": ["zero"],
+    "initial_noise": [0.5],
     "likelihood": ["robust-max"],
     "normalize_X": [False],
     "normalize_y": [False],

@@ -168,6 +168,8 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "quadrature": ["qr4", "", None, 3],
     "objective": ["bound", "", None, 1],
     "hidden_mean": ["constant", "", None, 0],
+    "prior_mean": ["linear", "", None, 0],
+    "initial_noise": [0.0, -1e-6, np.nan, "0.1", 1e31],
     "hidden_noise": ["yes", None, 1.5],
     "topology": ["skip", "", None, 1],
     "checkpoint": [1, 2.5, object()],
