@@ -47,6 +47,7 @@ from skgp.estimators import (
     exact,
     fitc,
     gprn,
+    gprn_embedding,
     iwdgp,
     mogp,
     mogp_embedding,
@@ -69,7 +70,8 @@ from skgp.recipes import chain, collapsed, networks
 
 _FAMILIES: Final = (
     *(cvae, dgp, dgp_classifier, dspp, dspp_classifier, exact, fitc, gprn, iwdgp, mc_dropout),
-    *(mogp, mogp_embedding, neural_dgp, ppgpr, ppgpr_classifier, sbgprn, sbgprn_embedding),
+    *(gprn_embedding, mogp, mogp_embedding, neural_dgp, ppgpr, ppgpr_classifier),
+    *(sbgprn, sbgprn_embedding),
     *(sghmc, svgp, svgp_classifier, vfitc),
 )
 _PARTS: Final = (  # where the torch modules of a model are defined

@@ -87,10 +87,7 @@ def test_moments_of_a_prediction_are_exact(
     ours = stack(x, nodes, factors)
     for a, b in zip(*(over_nodes(at, n_nodes) for at in (ours, exact)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
-    if ours.f_cov is not None:
-        diagonal = ours.f_cov.diagonal(dim1=-2, dim2=-1)
-        np.testing.assert_allclose(to_array(diagonal), to_array(ours.f_var), rtol=1e-12)
-    assert (ours.f_cov is None) == (model == "GPRN")
+    assert (ours.root is None) == (model == "GPRN")
 
 
 def test_a_network_of_the_inputs_gives_one_normal(rng: np.random.Generator) -> None:
@@ -103,7 +100,9 @@ def test_a_network_of_the_inputs_gives_one_normal(rng: np.random.Generator) -> N
     noise = np.diag(to_array(likelihood.noise_var))
     for b in range(B):
         cov = M[b] * var[b] @ M[b].T
-        np.testing.assert_allclose(to_array(latent.f_cov[0, b]), cov, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(
+            to_array((latent.root @ latent.root.mT)[0, b]), cov, rtol=1e-10, atol=1e-14
+        )
         row = multivariate_normal(M[b] @ mean[b], cov + noise)
         assert density[0, b] == pytest.approx(row.logpdf(to_array(y[b])), rel=1e-10)
 
@@ -150,8 +149,7 @@ def test_a_covariance_of_functions_is_a_mixing_matrix(
     """Outputs M f with covariance M diag(v) M^T, or mixed by the likelihood: the same."""
     M, latent = normal(rng, P, L), Latent(normal(rng, 3, B, L), *normal(rng, 2, 3, B, L).square())
     mixed = Gaussian(P, 0.2, 1e-4, M).double()
-    cov = (M * latent.f_var.unsqueeze(-2)) @ M.mT
-    outputs = JointLatent(latent.f_mean @ M.mT, cov)
+    outputs = JointLatent(latent.f_mean @ M.mT, M * latent.f_var.sqrt().unsqueeze(-2))
     plain = Gaussian(P, 0.2, 1e-4).double()
     mask = (torch.from_numpy(rng.random((B, P))) < 0.6).double() if masked else None
     targets = Targets(normal(rng, B, P), mask)

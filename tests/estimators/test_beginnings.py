@@ -61,7 +61,7 @@ def test_a_prior_mean_of_zero_is_not_learned(cls, rng):
 
 
 def test_far_from_the_rows_a_prior_mean_of_zero_is_that_of_y(rng):
-    """SVGP on a short table, whose optimum is found by L-BFGS; with normalize_y that is the mean."""
+    """SVGP at the optimum of a short table; zero in units of the model is the mean of y."""
     X, Y, *_ = make_table(rng)
     model = SVGPRegressor(prior_mean="zero", random_state=0).fit(X, Y[:, 0])
     assert model.predict(X + 1e6)[0] == pytest.approx(Y[:, 0].mean(), rel=1e-9)

@@ -37,8 +37,8 @@ class Latent(NamedTuple):
         return self.v_prior + self.v_q
 
     @property
-    def f_cov(self) -> Tensor | None:
-        """Covariance over the functions (Q, B, W, W); None where they are independent."""
+    def root(self) -> Tensor | None:
+        """Root (Q, B, W, R) of the covariance over the functions; None if they are independent."""
         return None
 
     @property
@@ -55,26 +55,25 @@ class Latent(NamedTuple):
 
 
 class JointLatent(Latent):
-    """Moments of functions that are not independent.
+    """Moments of W functions that are linear in R independent ones.
 
     Parameters
     ----------
     f_mean : Tensor of shape (Q, B, W)
-    f_cov : Tensor of shape (Q, B, W, W)
-        Covariance over the functions.
+    root : Tensor of shape (Q, B, W, R)
+        Root of their covariance, root root^T.
     """
 
-    _f_cov: Tensor
+    _root: Tensor
 
-    def __new__(cls, f_mean: Tensor, f_cov: Tensor) -> Self:
-        variance = f_cov.diagonal(dim1=-2, dim2=-1)
-        joint = super().__new__(cls, f_mean, torch.zeros_like(f_mean), variance)
-        joint._f_cov = f_cov
+    def __new__(cls, f_mean: Tensor, root: Tensor) -> Self:
+        joint = super().__new__(cls, f_mean, torch.zeros_like(f_mean), root.square().sum(-1))
+        joint._root = root
         return joint
 
     @property
-    def f_cov(self) -> Tensor:
-        return self._f_cov
+    def root(self) -> Tensor:
+        return self._root
 
 
 class Basis(NamedTuple):

@@ -87,16 +87,16 @@ class Readout(nn.Module):
         Returns
         -------
         JointLatent
-            Means (Q, B, P) and covariances (Q, B, P, P).
+            Means (Q, B, P) and roots (Q, B, P, L) of covariances.
         """
         own, rest = self._split(latent)
         units = self.units.moments(own)
         assert units.cov is not None
         mixing = self.mixing(x, rest).draw(xi)
+        # Cov(M h) = M diag(v) M^T for independent units
+        std = units.cov.diagonal(dim1=-2, dim2=-1).sqrt()
         mean = _sum_over_units(mixing, units.mean)
-        # Cov(M h) = M Cov(h) M^T
-        cov = mixing @ units.cov @ mixing.mT
-        return JointLatent(mean, cov)
+        return JointLatent(mean, mixing * std.unsqueeze(-2))
 
     def divergence(self) -> Tensor:
         """Divergences of the units and of the mixing matrix, in nats."""

@@ -100,8 +100,8 @@ def _standardised(drawn: Latent, exact: Latent, omega: Tensor) -> Latent:
     mean, total = _total(exact.f_mean, exact.f_var, omega)
     scale = torch.where(found > 0.0, total / found, 1.0).sqrt()  # one for certain outputs
     f_mean = mean + scale * (drawn_mean - mean)
-    if drawn.f_cov is not None:
-        return JointLatent(f_mean, scale.unsqueeze(-1) * drawn.f_cov * scale.unsqueeze(-2))
+    if drawn.root is not None:
+        return JointLatent(f_mean, scale.unsqueeze(-1) * drawn.root)
     return Latent(f_mean, drawn.v_prior * scale.square(), drawn.v_q * scale.square())
 
 
