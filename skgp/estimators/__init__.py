@@ -7,6 +7,7 @@ from skgp.estimators.dspp_classifier import DSPPClassifier
 from skgp.estimators.exact import ExactGPRegressor
 from skgp.estimators.fitc import FITCRegressor
 from skgp.estimators.gprn import GPRNRegressor
+from skgp.estimators.gprn_embedding import GPRNEmbedding
 from skgp.estimators.iwdgp import IWDGPRegressor
 from skgp.estimators.mogp import MOGPRegressor, NeuralMOGPRegressor
 from skgp.estimators.mogp_embedding import MOGPEmbedding, NeuralMOGPEmbedding
@@ -14,7 +15,7 @@ from skgp.estimators.neural_dgp import NeuralDGPRegressor
 from skgp.estimators.ppgpr import PPGPRRegressor
 from skgp.estimators.ppgpr_classifier import PPGPRClassifier
 from skgp.estimators.sbgprn import NeuralSBGPRNRegressor, SBGPRNRegressor
-from skgp.estimators.sbgprn_embedding import NeuralSBGPRNEmbedding
+from skgp.estimators.sbgprn_embedding import NeuralSBGPRNEmbedding, SBGPRNEmbedding
 from skgp.estimators.svgp import SVGPRegressor
 from skgp.estimators.svgp_classifier import SVGPClassifier
 from skgp.estimators.vfitc import VFITCRegressor
@@ -26,6 +27,7 @@ __all__ = [
     "DSPPRegressor",
     "ExactGPRegressor",
     "FITCRegressor",
+    "GPRNEmbedding",
     "GPRNRegressor",
     "IWDGPRegressor",
     "MOGPEmbedding",
@@ -37,6 +39,7 @@ __all__ = [
     "NeuralSBGPRNRegressor",
     "PPGPRClassifier",
     "PPGPRRegressor",
+    "SBGPRNEmbedding",
     "SBGPRNRegressor",
     "SVGPClassifier",
     "SVGPRegressor",

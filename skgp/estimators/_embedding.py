@@ -144,7 +144,9 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         fitted = self._snapshot()
         Y, local = fitted._latent_inputs(X)
         inversion = _inversion(fitted.model_)
-        size = max(1, _CELLS // (fitted.n_importance * len(fitted.model_.log_weights)))
+        n_latents = fitted.stack_.readout.units.n_latents  # numbers per column, draw and node
+        n_nodes = len(fitted.model_.log_weights)
+        size = max(1, _CELLS // (fitted.n_importance * n_nodes * n_latents))
         densities = -(~np.isnan(Y) @ np.log(fitted.model_.y_scale.unit))
         for rows, local_of_chunk, targets in _parts(fitted.model_, Y, local, size):
             log_density = inversion.log_density(local_of_chunk, targets, fitted.n_importance)

@@ -1,8 +1,13 @@
-"""What families with several GPs or layers may choose of a layer's inducing inputs and kernels."""
+"""What families with several GPs or layers may choose of a layer."""
 
+from dataclasses import replace
+from numbers import Real
 from typing import Final
 
-from skgp.estimators._entries import Deviation, at_least, one_of
+from sklearn.utils._param_validation import Interval
+
+from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
+from skgp.recipes.hidden import TOPOLOGIES
 
 # `n_inducing` of a family with several layers, and of one that can choose it.
 LAYER_INDUCING: Final = Deviation(
@@ -23,3 +28,69 @@ OWN_KERNELS: Final = Deviation(
         where there are five or more.
     """,
 )
+_HIDDEN_MEAN_TEXT: Final = """
+        Prior mean of the hidden functions. "linear" learns its weights, starting from the leading
+        principal directions of the layer's inputs. "identity" keeps these weights fixed (the
+        identity if `width` is the number of inputs). "concatenate" has no linear mean, and the
+        kernels above see the hidden functions and the inputs.
+        """
+_HIDDEN: Final[Group] = (
+    Parameter.choice(
+        "hidden_mean",
+        ("linear", "identity", "concatenate"),
+        "linear",
+        _HIDDEN_MEAN_TEXT,
+    ),
+    Parameter.choice(
+        "topology",
+        TOPOLOGIES,
+        "feedforward",
+        """
+        What the hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4).
+        "feedforward": kernel and linear mean see the layer below. "skip-mean": the mean sees the
+        inputs instead. "skip-mean-both": the mean sees both. "skip-all": kernel and mean see both.
+        """,
+    ),
+    Parameter(
+        "hidden_noise",
+        "bool",
+        "False",
+        ["boolean"],
+        """
+        Whether the hidden functions have noise, of a learned variance for each layer that starts at
+        1e-5 (doubly stochastic paper, section 2.2). Such functions cannot be drawn.
+        """,
+    ),
+)
+# `hidden_mean` of a family that can choose it.
+AUTO_HIDDEN_MEAN: Final = replace(
+    Deviation.choice("auto", "linear", "identity", "concatenate", default="auto"),
+    text=_HIDDEN_MEAN_TEXT.rstrip()
+    + """
+        "auto" is "concatenate" up to ten times `batch_size` rows, unless `topology` needs linear
+        means or a layer above the first has a gpytorch kernel. It is "linear" for more rows and for
+        streams.
+        """,
+)
+
+_BEGINNING: Final[Group] = (
+    Parameter.choice(
+        "prior_mean",
+        ("constant", "zero"),
+        "constant",
+        "Prior mean of the functions, but for `hidden_mean` if there is one: learned, or zero.",
+    ),
+    Parameter(
+        "initial_noise",
+        "float | None",
+        "None",
+        [Interval(Real, 0, 1e15, closed="right"), None],
+        """
+        Noise variance at the start, in units of the variance of y if `normalize_y`. The kernel then
+        starts as it is: a gpytorch kernel at its own values, a named one with variance one and
+        lengthscales sqrt(D). None fits noise and kernel to some rows first.
+        """,
+    ),
+)
+
+LAYER_GROUPS: Final[dict[str, Group]] = {"hidden": _HIDDEN, "beginning": _BEGINNING}

@@ -9,16 +9,8 @@ from sklearn.utils._param_validation import Interval
 from skgp.core.kernels.kernel import GPyTorchBase
 from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.nodes.sigma_points import GRIDS, RULES
-from skgp.estimators._entries import (
-    Deviation,
-    Group,
-    Parameter,
-    at_least,
-    literal,
-    one_of,
-)
+from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
 from skgp.fitting.arguments import KernelNames
-from skgp.recipes.hidden import TOPOLOGIES
 from skgp.recipes.outputs import LikelihoodName
 
 PENALTY: Final = Interval(Real, 0, 1e15, closed="both")
@@ -176,6 +168,8 @@ _READOUT: Final[Group] = (
         default="32",
         text="Number of samples for each row of a training step.",
     ),
+)
+_READOUT_NODES: Final[Group] = (
     replace(
         _N_PREDICTION_SAMPLES,
         default="128",
@@ -209,40 +203,6 @@ _FEATURES: Final[Group] = (
         squared norm is added to the loss per row.
         """,
     ),
-)
-_HIDDEN_MEAN_TEXT: Final = """
-        Prior mean of the hidden functions. "linear" learns its weights, starting from the leading
-        principal directions of the layer's inputs. "identity" keeps these weights fixed (the
-        identity if `width` is the number of inputs). "concatenate" has no linear mean, and the
-        kernels above see the hidden functions and the inputs.
-        """
-_HIDDEN: Final[Group] = (
-    Parameter.choice(
-        "hidden_mean",
-        ("linear", "identity", "concatenate"),
-        "linear",
-        _HIDDEN_MEAN_TEXT,
-    ),
-    Parameter.choice(
-        "topology",
-        TOPOLOGIES,
-        "feedforward",
-        """
-        What the hidden layers above the first see (deep sigma point paper, appendix A.4, 1 to 4).
-        "feedforward": kernel and linear mean see the layer below. "skip-mean": the mean sees the
-        inputs instead. "skip-mean-both": the mean sees both. "skip-all": kernel and mean see both.
-        """,
-    ),
-)
-# `hidden_mean` of a family that can choose it.
-AUTO_HIDDEN_MEAN: Final = replace(
-    Deviation.choice("auto", "linear", "identity", "concatenate", default="auto"),
-    text=_HIDDEN_MEAN_TEXT.rstrip()
-    + """
-        "auto" is "concatenate" up to ten times `batch_size` rows, unless `topology` needs linear
-        means or a layer above the first has a gpytorch kernel. It is "linear" for more rows and for
-        streams.
-        """,
 )
 # `likelihood` of a family of regressors.
 OBSERVED: Final = Deviation(
@@ -388,8 +348,8 @@ MODEL_GROUPS: Final[dict[str, Group]] = {
     "n_latents_half": _N_LATENTS_HALF,
     "hidden_units": _HIDDEN_UNITS,
     "readout": _READOUT,
+    "readout_nodes": _READOUT_NODES,
     "features": _FEATURES,
-    "hidden": _HIDDEN,
     "classes": _CLASSES,
     "embedding": _EMBEDDING,
     "latent_kernel": _LATENT_KERNEL,

@@ -9,13 +9,14 @@ from sklearn.base import BaseEstimator
 from skgp.estimators._documentation import complete_docstring
 from skgp.estimators._entries import Deviation, Group, Parameter
 from skgp.estimators._fit_groups import FIT_GROUPS, FIT_PARAMETERS
+from skgp.estimators._layer_choices import LAYER_GROUPS
 from skgp.estimators._model_groups import MODEL_GROUPS, MODEL_PARAMETERS
 
 ClassT = TypeVar("ClassT", bound=type[BaseEstimator])
 
 # Each name is a line `$name` of docstrings. A group may have its own default and text of a
 # parameter, but no other annotation or constraint.
-GROUPS: Final[dict[str, Group]] = MODEL_GROUPS | FIT_GROUPS
+GROUPS: Final[dict[str, Group]] = MODEL_GROUPS | LAYER_GROUPS | FIT_GROUPS
 PARAMETERS: Final[dict[str, Parameter]] = {
     parameter.name: parameter for group in GROUPS.values() for parameter in group
 } | {parameter.name: parameter for parameter in (*MODEL_PARAMETERS, *FIT_PARAMETERS)}

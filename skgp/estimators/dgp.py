@@ -15,6 +15,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import deep_recipe
 from skgp.recipes.hidden import Samples
 from skgp.recipes.outputs import LikelihoodName, observations
+from skgp.recipes.stack import Beginning
 from skgp.recipes.warping import Warping
 
 
@@ -66,6 +67,7 @@ class DGPRegressor(GPRegressor):
     $share_kernel
     $input_warping
     $features
+    $beginning
 
     Training
     $minibatch
@@ -138,12 +140,15 @@ class DGPRegressor(GPRegressor):
         gamma: float | None = None,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         early_stopping: bool = False,
@@ -174,6 +179,7 @@ class DGPRegressor(GPRegressor):
             outputs=observations(self),
             nodes=pick(Samples, self),
             warping=pick(Warping, self),
+            beginning=pick(Beginning, self),
             shares_kernel=self.share_kernel,
         )
         if self.gamma is None:

@@ -9,10 +9,9 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._layer_choices import AUTO_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
-    AUTO_HIDDEN_MEAN,
     LAYER_KERNELS,
     OBSERVED,
 )
@@ -23,7 +22,7 @@ from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import INITIAL_VAR, refined_start
+from skgp.recipes.stack import INITIAL_VAR, Beginning, refined_start
 from skgp.recipes.warping import Warping
 
 
@@ -74,6 +73,7 @@ class DSPPRegressor(GPRegressor):
     $share_kernel
     $input_warping
     $features
+    $beginning
 
     Training
     $max_iter
@@ -153,12 +153,15 @@ class DSPPRegressor(GPRegressor):
         covariance: Literal["full", "diagonal"] = "diagonal",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         likelihood: LikelihoodName = "normal",
         n_latents: int | None = None,
         share_kernel: bool | Literal["auto"] = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
@@ -187,6 +190,7 @@ class DSPPRegressor(GPRegressor):
             objective=PREDICTIVE,
             outputs=observations(self),
             warping=pick(Warping, self),
+            beginning=pick(Beginning, self),
             nodes=pick(Sites, self),
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,

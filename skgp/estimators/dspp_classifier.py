@@ -11,10 +11,9 @@ from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._layer_choices import AUTO_INDUCING
+from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
-    AUTO_HIDDEN_MEAN,
     LAYER_KERNELS,
 )
 from skgp.estimators._parameters import family, store_parameters
@@ -150,6 +149,7 @@ class DSPPClassifier(Classifier):
         class_weight: Any = None,
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,

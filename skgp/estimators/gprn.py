@@ -21,7 +21,7 @@ class GPRNRegressor(GPRegressor):
     and its inducing inputs, so one Cholesky factor serves them all. The fit maximises the evidence
     lower bound; missing outputs are left out of it. The predictive distribution of a row is a
     mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, with the
-    matrix integrated out.
+    matrix integrated out. Means and variances are exact.
 
     Parameters
     ----------
@@ -34,6 +34,7 @@ class GPRNRegressor(GPRegressor):
     Model
     $kernel
     $readout
+    $readout_nodes
     $readout_layer
     $share_kernel
     $features

@@ -30,6 +30,7 @@ from skgp.recipes.latent import (
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.stack import Beginning
 from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
@@ -114,6 +115,7 @@ class IWDGPRegressor(GPRegressor):
         of hidden layers always do. "auto" shares them if there are five or more.
     $input_warping
     $features
+    $beginning
 
     Training
     $minibatch
@@ -209,6 +211,8 @@ class IWDGPRegressor(GPRegressor):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         optimizer: Literal["natgrad", "adam"] = "natgrad",
@@ -247,6 +251,7 @@ class IWDGPRegressor(GPRegressor):
             objective=ELBO,
             outputs=pick(Coregionalised, self),
             warping=pick(Warping, self),
+            beginning=pick(Beginning, self),
             kernels=layer_kernels(self.kernel, latent.n_gps),
             covariance=covariance,
             shares_kernel=self.share_kernel,

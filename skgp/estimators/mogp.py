@@ -13,15 +13,15 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, Identity, normal_mixing
 
 
-@family(share_kernel=OWN_KERNELS)
+@family(share_kernel=OWN_KERNELS, n_prediction_samples=Deviation(default="32"))
 class MOGPRegressor(GPRegressor):
     r"""Multi-output GP regression by a linear model of coregionalisation (MOGP).
 
     Each of P outputs mixes the same L latent GPs. The entries of the mixing matrix have unit normal
     priors and a mean-field posterior, which is always integrated out. The fit maximises the
     evidence lower bound; missing outputs are left out of it. The predictive distribution of a row
-    is a mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, which
-    its outputs share.
+    is a mixture of normals, joint over its outputs, at `n_prediction_samples` fixed values of the
+    mixing matrix; the latent functions are integrated out. Means and variances are exact.
 
     Parameters
     ----------
@@ -34,6 +34,7 @@ class MOGPRegressor(GPRegressor):
     Model
     $kernel
     $readout
+    $readout_nodes
     $readout_layer
     $share_kernel
     $features
@@ -91,7 +92,7 @@ class MOGPRegressor(GPRegressor):
         kernel: KernelLike = "matern52",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 32,
-        n_prediction_samples: int = 128,
+        n_prediction_samples: int = 32,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
@@ -150,6 +151,7 @@ class NeuralMOGPRegressor(GPRegressor):
     $kernel
     $hidden_units
     $readout
+    $readout_nodes
     $readout_layer
     $share_kernel
     $features

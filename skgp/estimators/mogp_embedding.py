@@ -16,6 +16,7 @@ from skgp.recipes.readouts import Hidden, Identity, normal_mixing
     texts={"least_steps": "1,000"},
     share_kernel=OWN_KERNELS,
     n_samples=Deviation(default="8"),
+    n_prediction_samples=Deviation(default="32"),
 )
 class MOGPEmbedding(Embedding):
     r"""Embedding by a multi-output GP with latent inputs (MOGP).
@@ -34,6 +35,7 @@ class MOGPEmbedding(Embedding):
     Model
     $latent_kernel
     $readout
+    $readout_nodes
     $density
     $sparse
     $share_kernel
@@ -90,7 +92,7 @@ class MOGPEmbedding(Embedding):
         kernel: KernelLike = "rbf",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 8,
-        n_prediction_samples: int = 128,
+        n_prediction_samples: int = 32,
         n_importance: int = 50,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
@@ -140,6 +142,7 @@ class NeuralMOGPEmbedding(Embedding):
     $latent_kernel
     $hidden_units
     $readout
+    $readout_nodes
     $density
     $sparse
     $share_kernel

@@ -62,6 +62,7 @@ class NeuralDGPRegressor(GPRegressor):
     $n_latents_half
     $hidden_units
     $readout
+    $readout_nodes
     covariance : {"full", "diagonal"}, default="full"
         Covariance of q(u), in all layers.
     beta_reg : float, default=1.0
@@ -135,6 +136,7 @@ class NeuralDGPRegressor(GPRegressor):
         kl_annealing: int = 0,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,

@@ -18,7 +18,7 @@ from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import refined_start, sparse_top
+from skgp.recipes.stack import Beginning, refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
@@ -63,6 +63,7 @@ class PPGPRRegressor(GPRegressor):
     $share_kernel
     $input_warping
     $features
+    $beginning
 
     Training
     $max_iter
@@ -142,6 +143,8 @@ class PPGPRRegressor(GPRegressor):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
         learning_rate_init: float = 0.02,
@@ -182,6 +185,7 @@ class PPGPRRegressor(GPRegressor):
             objective=PREDICTIVE,
             outputs=observations(self),
             warping=pick(Warping, self),
+            beginning=pick(Beginning, self),
             top=tops.get(self.covariance, sparse_top),
             covariance="full" if self.covariance == "auto" else covariance,
             shares_kernel=self.share_kernel,

@@ -19,9 +19,8 @@ class SBGPRNRegressor(GPRegressor):
 
     P outputs mix L latent GPs. The mixing matrix is a network of the inputs with two tanh layers of
     50 units, whose weights are points under unit normal priors. The fit maximises the evidence
-    lower bound; missing outputs are left out of it. The predictive distribution of a row is a
-    mixture of normals at `n_prediction_samples` fixed nodes of the latent functions, which its
-    outputs share.
+    lower bound; missing outputs are left out of it. The predictive distribution of a row is normal,
+    joint over its outputs.
 
     Parameters
     ----------
@@ -82,7 +81,6 @@ class SBGPRNRegressor(GPRegressor):
         kernel: KernelLike = "matern52",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 32,
-        n_prediction_samples: int = 128,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
@@ -140,6 +138,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
     $kernel
     $hidden_units
     $readout
+    $readout_nodes
     $readout_layer
     $share_kernel
     $features

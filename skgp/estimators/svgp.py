@@ -18,7 +18,7 @@ from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import no_start
+from skgp.recipes.stack import Beginning, no_start
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -64,6 +64,7 @@ class SVGPRegressor(GPRegressor):
     $share_kernel
     $input_warping
     $features
+    $beginning
 
     Training
     $minibatch
@@ -136,6 +137,8 @@ class SVGPRegressor(GPRegressor):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         optimizer: Literal["adam", "natgrad"] = "adam",
@@ -174,6 +177,7 @@ class SVGPRegressor(GPRegressor):
             objective=objective,
             outputs=observations(self),
             warping=pick(Warping, self),
+            beginning=pick(Beginning, self),
             top=partial(orthogonal_top, self.n_orthogonal),
             covariance=covariance,
             shares_kernel=self.share_kernel,

@@ -13,6 +13,7 @@ from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.stack import Beginning
 
 
 @family(share_kernel=OWN_KERNELS)
@@ -39,6 +40,7 @@ class VFITCRegressor(GPRegressor):
     $n_latents
     $share_kernel
     $features
+    $beginning
 
     Training
     $minibatch
@@ -104,6 +106,8 @@ class VFITCRegressor(GPRegressor):
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
+        prior_mean: Literal["constant", "zero"] = "constant",
+        initial_noise: float | None = None,
         batch_size: int = 1000,
         learning_rate_init: float = 0.03,
         optimizer: Literal["adam", "natgrad"] = "adam",
@@ -134,5 +138,6 @@ class VFITCRegressor(GPRegressor):
             outputs=pick(Coregionalised, self),
             covariance=covariance,
             shares_kernel=self.share_kernel,
+            beginning=pick(Beginning, self),
             optimizer=optimizer,
         )

@@ -11,7 +11,7 @@ from torch import nn
 
 from skgp.core.baselines import cvae as cvae_network
 from skgp.core.baselines import dropout
-from skgp.core.kernels import gpytorch_kernel, stationary
+from skgp.core.kernels import gpytorch_kernel, noisy, stationary
 from skgp.core.layers import posteriors, projected, sparse, two_bases
 from skgp.core.likelihoods import (
     bernoulli,
@@ -47,6 +47,7 @@ from skgp.estimators import (
     exact,
     fitc,
     gprn,
+    gprn_embedding,
     iwdgp,
     mogp,
     mogp_embedding,
@@ -69,7 +70,8 @@ from skgp.recipes import chain, collapsed, networks
 
 _FAMILIES: Final = (
     *(cvae, dgp, dgp_classifier, dspp, dspp_classifier, exact, fitc, gprn, iwdgp, mc_dropout),
-    *(mogp, mogp_embedding, neural_dgp, ppgpr, ppgpr_classifier, sbgprn, sbgprn_embedding),
+    *(gprn_embedding, mogp, mogp_embedding, neural_dgp, ppgpr, ppgpr_classifier),
+    *(sbgprn, sbgprn_embedding),
     *(sghmc, svgp, svgp_classifier, vfitc),
 )
 _PARTS: Final = (  # where the torch modules of a model are defined
@@ -84,6 +86,7 @@ _PARTS: Final = (  # where the torch modules of a model are defined
         mixing,
         model,
         networks,
+        noisy,
         ordinal,
     ),
     *(posteriors, projected, readout, readout_stack, robust_max, row_posterior, rules),

@@ -184,7 +184,7 @@ def _divergence(
         return []
     # Not the loss, whose divergence can be many nats per row of a small table.
     rows = _some_rows(model, table)
-    density = model.mean_log_density(rows, rows_per_chunk(model.log_weights)) + rows.mean_log_unit
+    density = model.mean_log_density(rows) + rows.mean_log_unit
     share_seen = 1.0 - np.isnan(rows.Y).mean(0)
     normal = -0.5 * share_seen @ np.log(2.0 * np.pi * np.e * _variances(table))
     if density >= normal - _RISE * table.n_outputs:
@@ -351,7 +351,7 @@ def _some_rows(model: Model, table: Table) -> Table:
 def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor, Tensor]]:
     """Of chunks of rows the moments (S, B, P) of components, weights (S, 1, 1), targets (B, P)."""
     predictor, like = model.predictor(), model.log_weights
-    for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like)):
+    for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like, table.n_outputs)):
         index = rows.numpy()
         x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)
         y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(like)

@@ -25,7 +25,7 @@ from skgp.core.training.run import Run
 from skgp.core.training.states import copied
 from skgp.exceptions import NonFiniteLossError
 from skgp.fitting.cache import Cached
-from skgp.fitting.model import Model, rows_per_chunk
+from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
@@ -268,8 +268,7 @@ def _anneal(
 def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model) -> float:
     """Mean log density of held-out rows, for a model in training on a table."""
     model.eval()  # batch norms by their running statistics
-    size = rows_per_chunk(model.log_weights)
-    score = recipe.conditioned(model, table).mean_log_density(held_out, size)
+    score = recipe.conditioned(model, table).mean_log_density(held_out)
     model.train()
     return held_out.ranks.mean(score, len(held_out))
 

@@ -20,6 +20,7 @@ from skgp.fitting.table import Scale, Table
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
+_CHUNK_COVARIANCES: Final = 2**24  # the same times squared outputs, of which rows have covariances
 
 Predictor = Callable[[Tensor], Predictive]
 
@@ -173,14 +174,14 @@ class Model(nn.Module):
     # ---------------------------------------------------------- validation
 
     @torch.no_grad()
-    def mean_log_density(self, table: Table, chunk: int) -> float:
+    def mean_log_density(self, table: Table) -> float:
         """Mean predictive log density of the rows of a table, in the user's units.
 
         Each row counts as at least -20 nats per output, in standardised units.
         """
         latents, log_weights = self.source.latents(self.nodes), self.log_weights
-        total = 0.0
-        for rows in torch.split(torch.arange(len(table)), chunk):
+        total, size = 0.0, rows_per_chunk(log_weights, table.n_outputs)
+        for rows in torch.split(torch.arange(len(table)), size):
             batch = table.batch(rows)
             mask = batch.targets.mask
             n_outputs: Any = table.n_outputs
@@ -199,6 +200,8 @@ class Model(nn.Module):
         return PREDICTIVE.reduce(terms, log_weights)
 
 
-def rows_per_chunk(log_weights: Tensor) -> int:
-    """Rows per prediction step, for the log-weights (Q,) of the components."""
-    return max(1, min(_CHUNK, _CHUNK_CELLS // len(log_weights)))
+def rows_per_chunk(log_weights: Tensor, n_outputs: int = 1) -> int:
+    """Rows per prediction step, for the log-weights (Q,) of the components of so many outputs."""
+    n_nodes = len(log_weights)
+    most = _CHUNK_COVARIANCES // (n_nodes * n_outputs**2)
+    return max(1, min(_CHUNK, _CHUNK_CELLS // n_nodes, most))

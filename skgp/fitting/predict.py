@@ -67,7 +67,7 @@ def in_chunks(model: Model, X: Array, function: Callable[[torch.Tensor], Part]) 
     The model is a fitted one, in float64; X (n, D) is in the user's units.
     """
     like = model.log_weights
-    size = rows_per_chunk(like)
+    size = rows_per_chunk(like, len(model.y_scale.unit))
 
     @torch.no_grad()
     def parts() -> Iterator[Part]:

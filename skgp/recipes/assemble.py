@@ -28,6 +28,8 @@ from skgp.recipes.losses import DivergenceWeight, stack_loss
 from skgp.recipes.optimizers import adam
 from skgp.recipes.stack import (
     CERTAIN_VAR,
+    USUAL_BEGINNING,
+    Beginning,
     Features,
     Inducing,
     MakeBelow,
@@ -68,6 +70,7 @@ def stack_recipe(
     optimizer: Callable[[Model, float], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
     start: Start = start_hyperparameters,
+    beginning: Beginning = USUAL_BEGINNING,
 ) -> Recipe:
     """The recipe of a stack of layers that is trained by minibatches.
 
@@ -76,7 +79,8 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, warping, shares_kernel, pulled, misfit, start
+    outputs, kernels, below, top, covariance, warping, shares_kernel, pulled, misfit, start, \
+beginning
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -100,6 +104,7 @@ def stack_recipe(
         pulled=pulled,
         misfit=misfit,
         start=start,
+        beginning=beginning,
     )
     return Recipe(
         build=partial(build_stack, spec),
@@ -129,6 +134,7 @@ def deep_recipe(
     beta_reg: DivergenceWeight | None = None,
     epochs: Epochs = DEEP_EPOCHS,
     start: Start = start_hyperparameters,
+    beginning: Beginning = USUAL_BEGINNING,
 ) -> Recipe:
     """The recipe of a stack with hidden layers, for an estimator with the parameters of `Layers`.
 
@@ -159,4 +165,5 @@ def deep_recipe(
         beta_reg=beta_reg,
         epochs=epochs,
         start=start,
+        beginning=beginning,
     )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.choice import has_profile
 from skgp.core.kernels.kernel import KernelLike
+from skgp.core.kernels.noisy import NoisyKernel
 from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
 from skgp.core.nodes.rules import NodeRule, Sampled
@@ -35,6 +36,7 @@ TOPOLOGIES: Final[dict[str, Connection]] = {
     "skip-mean-both": Connection(kernel="below", mean="both"),
     "skip-all": Connection(kernel="both", mean="both"),
 }
+_HIDDEN_NOISE: Final = 1e-5  # where its variance starts (doubly stochastic paper, supplement)
 _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
 
 
@@ -46,6 +48,7 @@ class Layers:
     width: int | None
     hidden_mean: str
     topology: str
+    hidden_noise: bool
 
     def __post_init__(self) -> None:
         if self.hidden_mean == "concatenate" and self.topology != "feedforward":
@@ -180,6 +183,8 @@ def _hidden_gp(
     h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
     features = h_kernel.squeeze(0)
     kernel = kernel_of(spec, setup, features, width, kernel_like, number)
+    if layers.hidden_noise:
+        kernel = NoisyKernel(kernel, _HIDDEN_NOISE)
     Z = setup.centres(features, spec.n_inducing(setup, width, number - 1))
     mu = torch.zeros(width, len(Z), dtype=torch.float32)
     if layers.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart

@@ -54,6 +54,16 @@ def number_of_latents(n_latents: int | None, default: Callable[[int], int], n_ou
     return number
 
 
+# Parameters that belong to normal noise, and what they are elsewhere.
+_OF_NORMAL_NOISE: Final = {
+    "n_latents": None,
+    "gamma": None,
+    "optimizer": "adam",
+    "initial_noise": None,
+    "prior_mean": "constant",
+}
+
+
 @dataclass(frozen=True)
 class Coregionalised:
     """Parameter group: P outputs with Gaussian noise are linear in W latent functions."""
@@ -124,7 +134,7 @@ def observations(p: Any) -> Observed:
     """
     group = pick(Observed, p)
     if group.likelihood != "normal":
-        for name, usual in (("n_latents", None), ("gamma", None), ("optimizer", "adam")):
+        for name, usual in _OF_NORMAL_NOISE.items():
             value = getattr(p, name, usual)
             if value != usual:
                 raise ValueError(

@@ -34,7 +34,8 @@ from skgp.recipes.tops import top_without_mean
 
 def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutOutputs:
     """The readout of an estimator's parameters."""
-    return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units)
+    n_nodes = getattr(p, "n_prediction_samples", 1)  # families without it predict one normal
+    return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units, n_nodes)
 
 
 def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:

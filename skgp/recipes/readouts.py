@@ -69,6 +69,12 @@ def gp_mixing(
     return GPMixing(*start.shape), layer
 
 
+# Standard normals for each entry of a matrix that predictions draw. Linear units are integrated out
+# given the matrix: far from the data they vary most. So do the entries of `gp_mixing`, which are
+# integrated out given the units instead.
+_NORMALS_PER_ENTRY: Final[dict[MakeMixing, int]] = {normal_mixing: 1, network_mixing: 0}
+
+
 # ------------------------------------------------------------------ hidden units
 
 
@@ -156,7 +162,6 @@ class Inference:
 
     inference: str
     n_samples: int
-    n_prediction_samples: int
     kl_annealing: int
 
 
@@ -172,6 +177,7 @@ class ReadoutOutputs:
     mixing : callable (StackSpec, Setup, features (n, F), start (P, H)) -> (Mixing, Layer or None)
         With GPs that are entries of the matrix, if there are any.
     units : Identity, Noisy or Hidden
+    n_prediction_samples : int
     default_latents : callable (number of outputs) -> int
     """
 
@@ -180,6 +186,7 @@ class ReadoutOutputs:
     noise_floor: float
     mixing: MakeMixing
     units: Identity | Hidden
+    n_prediction_samples: int
     default_latents: Callable[[int], int] = half
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
@@ -212,10 +219,16 @@ class ReadoutOutputs:
     def nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
         """Rule for hidden layers of these widths and for the units."""
         n_outputs = setup.Y.shape[1]
-        n_noise = self._number(n_outputs) + self.units.number(n_outputs)
-        n_samples, n_fixed = self.inference.n_samples, self.inference.n_prediction_samples
-        rule = Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed_for("nodes"))
-        return UnitNodes(rule, integrated=self.inference.inference != "sampling")
+        n_latents, n_biases = self._number(n_outputs), self.units.number(n_outputs)
+
+        def sampled(n_noise: int) -> Sampled:
+            n_samples, n_fixed = self.inference.n_samples, self.n_prediction_samples
+            return Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed_for("nodes"))
+
+        units, mixing = sampled(n_latents + n_biases), None
+        if self.mixing in _NORMALS_PER_ENTRY and not isinstance(self.units, Hidden):
+            mixing = sampled(_NORMALS_PER_ENTRY[self.mixing] * n_outputs * n_latents)
+        return UnitNodes(units, self.inference.inference != "sampling", mixing)
 
     def below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
         """No hidden layers; nodes of the units alone."""

@@ -77,6 +77,17 @@ class Features:
 NO_FEATURES = Features(None, 0.0)
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """Parameter group: where the functions and the noise start."""
+
+    initial_noise: float | None
+    prior_mean: str
+
+
+USUAL_BEGINNING: Final = Beginning(None, "constant")
+
+
 class Below(NamedTuple):
     """What lies below the top layer, and what that sees of the setup's rows.
 
@@ -175,6 +186,8 @@ class StackSpec:
     start : callable as `start_hyperparameters`
         Where kernel and noise start. `refined_start` is for an objective that has a gradient at
         the optimum of the bound.
+    beginning : Beginning
+        With a noise there, that is where kernel and noise start.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -191,6 +204,7 @@ class StackSpec:
     pulled: bool = False
     misfit: Callable[[int, int], str | None] | None = None
     start: Start = start_hyperparameters
+    beginning: Beginning = USUAL_BEGINNING
 
     def __post_init__(self) -> None:
         self.inducing.check(len(self.kernels))
@@ -223,17 +237,25 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     kernel = kernel_of(spec, setup, h, n_latents, spec.kernels[-1], 1 + below.n_layers)
     top = spec.top(spec, setup, kernel, h, n_latents).double()
 
+    given = spec.beginning.initial_noise
+    start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
     # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on
     # a long table that costs more than it saves.
     if not below.n_layers or len(x) <= spec.batch_size:
         few, weight = setup.few()
         rows = h[few], outputs.latent[:, few], weight
-        noise_var = spec.start(top, *rows, INITIAL_NOISE)
+        noise_var = start(top, *rows, noise)
         rows = h, outputs.latent, setup.observed_weight
         n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
         start_posterior(top, *rows, noise_var, n_observed)
         outputs.start(noise_var)
-    return outputs.model(below.stack(top, features), x, below.nodes)
+    elif given is not None:
+        outputs.start(torch.full_like(outputs.latent[:, 0], given))
+    model = outputs.model(below.stack(top, features), x, below.nodes)
+    if spec.beginning.prior_mean == "zero":
+        for layer in model.stack.layers:
+            layer.mean.requires_grad_(False)
+    return model
 
 
 def kernel_of(

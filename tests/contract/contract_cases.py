@@ -14,6 +14,7 @@ from skgp import (
     DSPPRegressor,
     ExactGPRegressor,
     FITCRegressor,
+    GPRNEmbedding,
     GPRNRegressor,
     IWDGPRegressor,
     MOGPEmbedding,
@@ -25,6 +26,7 @@ from skgp import (
     NeuralSBGPRNRegressor,
     PPGPRClassifier,
     PPGPRRegressor,
+    SBGPRNEmbedding,
     SBGPRNRegressor,
     SVGPClassifier,
     SVGPRegressor,
@@ -223,7 +225,11 @@ _READOUT = {"n_samples": 8, "n_prediction_samples": 16}
 READOUT_REGRESSORS = (
     Case("mogp", MOGPRegressor, _READOUT),
     Case("gprn", GPRNRegressor, _READOUT),
-    Case("sbgprn", SBGPRNRegressor, {"covariance": "diagonal", "share_kernel": True, **_READOUT}),
+    Case(
+        "sbgprn",
+        SBGPRNRegressor,
+        {"covariance": "diagonal", "share_kernel": True, "n_samples": 8},
+    ),
     Case("neural-mogp", NeuralMOGPRegressor, _READOUT),
     Case("neural-sbgprn", NeuralSBGPRNRegressor, {"inference": "analytic", **_READOUT}),
     Case("neural-dgp", NeuralDGPRegressor, {"width": 3, **_READOUT}),
@@ -255,10 +261,13 @@ FUNCTION_REGRESSORS = tuple(
     case for case in GP_REGRESSORS if case not in LATENT_REGRESSORS + READOUT_REGRESSORS
 )
 # Transformers of tables without targets.
-_EMBEDDING = {"max_iter": 10, "n_samples": 4, "n_prediction_samples": 8, "n_importance": 20}
+_ONE_NORMAL = {"max_iter": 10, "n_samples": 4, "n_importance": 20}
+_EMBEDDING = {**_ONE_NORMAL, "n_prediction_samples": 8}
 EMBEDDINGS = (
     Case("mogp-embedding", MOGPEmbedding, _EMBEDDING),
     Case("neural-mogp-embedding", NeuralMOGPEmbedding, _EMBEDDING),
+    Case("sbgprn-embedding", SBGPRNEmbedding, _ONE_NORMAL),
+    Case("gprn-embedding", GPRNEmbedding, _EMBEDDING),
     Case("neural-sbgprn-embedding", NeuralSBGPRNEmbedding, _EMBEDDING),
 )
 _DGP_CLASSIFIER = {"n_inducing": 8, "n_samples": 2, "n_prediction_samples": 4}

@@ -70,7 +70,13 @@ COMPONENTS = {
     ),
 }
 F = real("Q B 1")
-NODES = fields(Nodes, xi=each(real("Q #B _")), log_omega=real("Q"), units=real("Q #B _") | None)
+NODES = fields(
+    Nodes,
+    xi=each(real("Q #B _")),
+    log_omega=real("Q"),
+    units=real("Q #B _") | None,
+    mixing=real("Q #B _") | None,
+)
 UNITS = fields(UnitMoments, mean=real("Q B H"), cov=real("Q B H H") | None)
 ROOT = real("W M M") | real("W M") | None  # None for a point
 FACTORS = fields(
@@ -125,6 +131,7 @@ CONTRACTS: Contracts = {
                 xi=each(real("Q #{n_rows} _")),
                 log_omega=real("Q"),
                 units=real("Q #{n_rows} _") | None,
+                mixing=real("Q #{n_rows} _") | None,
             )
         }
     },
@@ -175,6 +182,12 @@ CONTRACTS: Contracts = {
         "mean": {"latent": latent("Q B L"), "return": real("Q B H")},
         "sample": {"latent": latent("#Q B L"), "xi": real("Q #B _"), "return": UNITS},
     },
+    MixingMoments: {
+        "draw": {
+            "xi": real("Q #B _"),
+            "return": real("P H") | real("B P H") | real("Q #B P H"),
+        }
+    },
     Mixing: {
         "forward": {
             "x": real("B D"),
@@ -190,6 +203,12 @@ CONTRACTS: Contracts = {
         "moments": {"latent": LATENT, "x": real("B D"), "return": latent("Q B P")},
         "mean": {"latent": LATENT, "x": real("B D"), "return": real("Q B P")},
         "sample": {
+            "latent": FEW_NODES,
+            "x": real("B D"),
+            "xi": real("Q #B _"),
+            "return": latent("Q B P"),
+        },
+        "sample_mixing": {
             "latent": FEW_NODES,
             "x": real("B D"),
             "xi": real("Q #B _"),

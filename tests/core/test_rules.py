@@ -200,3 +200,16 @@ def test_units_that_are_integrated_out_leave_training_one_node() -> None:
     assert alone(7, 0).log_omega.tolist() == [0.0]
     assert alone(7).xi == ()
     assert alone(7).units.shape == (8, 1, 2)
+
+
+def test_nodes_of_a_mixing_matrix_are_those_of_predictions_alone() -> None:
+    rule, entries = Sampled([2], N_SAMPLES, 8, 0), Sampled([6], N_SAMPLES, 5, 1)
+    ours = UnitNodes(rule, False, entries)
+    assert ours(7, 0).mixing is None
+    assert ours(7, 0).units.shape == (N_SAMPLES, 7, 2)
+    assert ours(7).units is None
+    np.testing.assert_array_equal(ours(7).mixing.numpy(), entries(7).xi[0].numpy())
+    np.testing.assert_array_equal(ours(7).log_omega.numpy(), entries(7).log_omega.numpy())
+    certain = UnitNodes(rule, False, Sampled([0], N_SAMPLES, 1, 0))(7)
+    assert certain.mixing.shape == (1, 1, 0)
+    assert certain.log_omega.tolist() == [0.0]

@@ -16,9 +16,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgp import MOGPEmbedding, NeuralMOGPEmbedding, NeuralSBGPRNEmbedding
-from skgp.core.stacks.mixing import NetworkMixing, NormalMixing
-from skgp.core.stacks.units import IdentityUnits, NeuralUnits
+from skgp import (
+    GPRNEmbedding,
+    MOGPEmbedding,
+    NeuralMOGPEmbedding,
+    NeuralSBGPRNEmbedding,
+    SBGPRNEmbedding,
+)
+from skgp.core.stacks.mixing import GPMixing, NetworkMixing, NormalMixing
+from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits
 from skgp.estimators._embedding import _find_nearest
 
 EMBEDDINGS = (MOGPEmbedding, NeuralMOGPEmbedding, NeuralSBGPRNEmbedding)
@@ -30,6 +36,11 @@ SMALL: dict[str, Any] = {
     "n_importance": 20,
     "random_state": 0,
 }
+
+
+ONE_NORMAL = {name: value for name, value in SMALL.items() if name != "n_prediction_samples"}
+# All models: those of the fixture, and two that differ from them in their parts alone.
+MODELS = [(cls, SMALL) for cls in (*EMBEDDINGS, GPRNEmbedding)] + [(SBGPRNEmbedding, ONE_NORMAL)]
 
 
 def make_table(n: int = 60, seed: int = 0) -> Any:
@@ -62,6 +73,11 @@ def test_models_are_what_their_names_say() -> None:
     assert isinstance(parts[NeuralMOGPEmbedding].mixing, NormalMixing)
     assert isinstance(parts[NeuralSBGPRNEmbedding].units, NeuralUnits)
     assert isinstance(parts[NeuralSBGPRNEmbedding].mixing, NetworkMixing)
+    networks, gps = SBGPRNEmbedding(**ONE_NORMAL).fit(X), GPRNEmbedding(**SMALL).fit(X)
+    assert isinstance(networks.stack_.readout.units, IdentityUnits)
+    assert isinstance(networks.stack_.readout.mixing, NetworkMixing)
+    assert isinstance(gps.stack_.readout.units, NoisyUnits)
+    assert isinstance(gps.stack_.readout.mixing, GPMixing)
     assert len(parts[NeuralMOGPEmbedding].units.weight) == 8
     assert len(parts[NeuralSBGPRNEmbedding].units.weight) == 4
     # Latent functions: twice the components, and no more than columns.
@@ -183,10 +199,11 @@ def test_missing_entry_hardly_moves_a_row_that_the_others_determine() -> None:
 # --------------------------------------------------------------- densities
 
 
-def test_density_of_rows_by_quadrature_over_the_latent_input(cls: Any) -> None:
+@pytest.mark.parametrize(("cls", "small"), MODELS, ids=[cls.__name__ for cls, _ in MODELS])
+def test_density_of_rows_by_quadrature_over_the_latent_input(cls: Any, small: Any) -> None:
     """Of all columns or some, in the units of the table."""
     X = make_table()
-    model = cls(1, **{**SMALL, "max_iter": 200, "n_importance": 30_000}).fit(X)
+    model = cls(1, **{**small, "max_iter": 200, "n_importance": 30_000}).fit(X)
     new = make_table(n=4, seed=1)
     new[1, 2] = np.nan
     z = np.linspace(-5.0, 5.0, 4001)
@@ -196,9 +213,16 @@ def test_density_of_rows_by_quadrature_over_the_latent_input(cls: Any) -> None:
     ours = model.score_samples(new)
     for row, value in zip(new, ours, strict=True):
         seen = ~np.isnan(row)
-        mean, std = components.mean[..., seen], components.std[..., seen]
-        terms = -0.5 * ((row[seen] - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2.0 * np.pi)
-        at_z = np.logaddexp.reduce(log_weights + terms.sum(-1), axis=1)
+        residual = row[seen] - components.mean[..., seen]
+        if components.scale_tril is None:
+            cov = components.std[..., seen, None] ** 2 * np.eye(seen.sum())
+        else:
+            factor = components.scale_tril[..., seen, :]
+            cov = factor @ factor.swapaxes(-1, -2)
+        squares = residual * np.linalg.solve(cov, residual[..., None])[..., 0]
+        log_det = np.linalg.slogdet(2.0 * np.pi * cov)[1]
+        terms = -0.5 * (squares.sum(-1) + log_det)
+        at_z = np.logaddexp.reduce(log_weights + terms, axis=1)
         expected = np.logaddexp.reduce(at_z + log_prior) + np.log(z[1] - z[0])
         assert value == pytest.approx(expected, abs=0.05)
     assert model.score(new) == pytest.approx(ours.mean())

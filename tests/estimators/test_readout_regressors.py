@@ -13,12 +13,14 @@ from skgp import (
     NeuralSBGPRNRegressor,
     SBGPRNRegressor,
 )
+from skgp.core.data import Batch, Targets
 from skgp.core.nodes.rules import Sampled, trivial
 from skgp.core.stacks.mixing import NormalMixing
 from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits
 
-SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0, "n_prediction_samples": 8}
+SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0}
 PLAIN = [MOGPRegressor, GPRNRegressor, SBGPRNRegressor]
+WITH_NODES = {**SMALL, "n_prediction_samples": 8}
 NEURAL = [NeuralMOGPRegressor, NeuralSBGPRNRegressor, NeuralDGPRegressor]
 
 
@@ -87,13 +89,15 @@ def test_draws_of_a_training_step(table, cls, inference):
         assert nodes.units is None
     fixed = model.nodes(7)
     assert len(fixed.xi) == n_hidden
-    assert fixed.units is not None
+    draws_matrix = cls in (MOGPRegressor, SBGPRNRegressor)
+    assert (fixed.units is None) == draws_matrix
+    assert (fixed.mixing is None) == (not draws_matrix)
 
 
 @pytest.mark.parametrize("cls", [MOGPRegressor, NeuralMOGPRegressor, NeuralSBGPRNRegressor])
 def test_predictions_have_the_analytic_mean(table, cls):
     X, Y = table
-    model = cls(**SMALL).fit(X, Y)
+    model = cls(**WITH_NODES).fit(X, Y)
     x = torch.from_numpy((X - model.model_.x_scale.offset) / model.model_.x_scale.unit)
     with torch.no_grad():
         moments = model.stack_(x, trivial(x), model.stack_.factors())
@@ -142,3 +146,25 @@ def test_the_plain_deep_gp_of_the_paper(table):
     assert np.isfinite(plain.predict_dist(X).joint_logpdf(Y)).all()
     with pytest.raises(ValueError, match="n_hidden=4 is for units"):
         NeuralDGPRegressor(activation="identity", n_hidden=4).fit(X, Y)
+
+
+@pytest.mark.parametrize("cls", [MOGPRegressor, SBGPRNRegressor])
+def test_joint_densities_off_the_data_are_those_of_a_normal_given_the_matrix(table, cls):
+    """Against 4 10^5 draws of two latent functions, which vary there by far more than the noise."""
+    X, Y = table
+    model = cls(n_inducing=20, n_latents=2, max_iter=150, random_state=0).fit(X, Y).model_
+    x = torch.tensor([[1.4, 0.3], [-0.2, 1.6], [1.5, -1.5]], dtype=torch.float64)
+    stack, likelihood = model.stack, model.likelihood
+    draws = torch.randn(400_000, 1, 2, generator=torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        latent = stack.below(x, trivial(x), stack.known_factors())
+        y = stack.readout.sample(latent, x, torch.tensor([[[0.7, -0.5]]]).double()).f_mean[0]
+        targets = Targets(y, None)
+        ours = model._log_density(Batch(x, targets, None), *_latents(model))
+        of_draws = stack.readout.sample(latent, x, draws)
+        expected = torch.logsumexp(likelihood.log_marginal(of_draws, targets), 0)
+    np.testing.assert_allclose(to_array(ours), to_array(expected) - np.log(400_000), atol=0.15)
+
+
+def _latents(model):
+    return model.source.latents(model.nodes), model.log_weights

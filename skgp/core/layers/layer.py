@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +37,11 @@ class Latent(NamedTuple):
         return self.v_prior + self.v_q
 
     @property
+    def root(self) -> Tensor | None:
+        """Root (Q, B, W, R) of the covariance over the functions; None if they are independent."""
+        return None
+
+    @property
     def std(self) -> Tensor:
         """Standard deviation, with a floor that keeps its slope finite where f is certain."""
         return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
@@ -47,6 +52,28 @@ class Latent(NamedTuple):
         Either of moments and values may have a single node.
         """
         return self.f_mean + self.std * xi
+
+
+class JointLatent(Latent):
+    """Moments of W functions that are linear in R independent ones.
+
+    Parameters
+    ----------
+    f_mean : Tensor of shape (Q, B, W)
+    root : Tensor of shape (Q, B, W, R)
+        Root of their covariance, root root^T.
+    """
+
+    _root: Tensor
+
+    def __new__(cls, f_mean: Tensor, root: Tensor) -> Self:
+        joint = super().__new__(cls, f_mean, torch.zeros_like(f_mean), root.square().sum(-1))
+        joint._root = root
+        return joint
+
+    @property
+    def root(self) -> Tensor:
+        return self._root
 
 
 class Basis(NamedTuple):

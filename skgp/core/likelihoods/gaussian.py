@@ -61,10 +61,12 @@ class Gaussian(Observation):
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         residual = targets.y - mean
-        if self.mixing is None:
+        if self.mixing is None and latent.root is not None:
+            return _log_low_rank_normal(residual, latent.root, self.noise_var, targets.mask)
+        cov = self._predictive_covariance(latent)
+        if cov is None:
             log_prob = log_normal(residual, v_prior + v_q + self.noise_var)
             return sum_observed(log_prob, targets.mask)
-        cov = self._covariance(latent.f_var)
         return _log_joint_normal(residual.unsqueeze(-1), None, cov, targets.mask)
 
     def gamma_expectation(self, latent: Latent, targets: Targets, gamma: float) -> Tensor:
@@ -119,17 +121,18 @@ class Gaussian(Observation):
     def predictive(self, latent: Latent) -> Predictive:
         """Distribution of y for each node, noise included."""
         mean, v_prior, v_q = self._marginals(latent)
-        cov = None if self.mixing is None else self._covariance(latent.f_var)
-        return Predictive(mean, v_prior + v_q + self.noise_var, cov)
+        var = v_prior + v_q + self.noise_var
+        return Predictive(mean, var, self._predictive_covariance(latent))
 
     def noiseless(self, latent: Latent) -> Predictive:
         """Distribution of the noiseless outputs M f for each node."""
         mean, v_prior, v_q = self._marginals(latent)
         floor = torch.finfo(mean.dtype).eps  # keeps the distribution proper where f is certain
         var = v_prior + v_q + floor
-        if self.mixing is None:
+        cov = self._predictive_covariance(latent)
+        if cov is None:
             return Predictive(mean, var, None)
-        cov = self._covariance(latent.f_var) - torch.diag_embed(self.noise_var)
+        cov = cov - torch.diag_embed(self.noise_var)
         return Predictive(mean, var, cov + torch.diag_embed(floor * torch.ones_like(var)))
 
     def outputs(self, f: Tensor) -> Tensor:
@@ -140,13 +143,21 @@ class Gaussian(Observation):
         """Covariances (P, N, N) of each noiseless output over rows, of those (W, N, N) of f."""
         return cov if self.mixing is None else torch.tensordot(self.mixing.square(), cov, 1)
 
-    def _marginals(self, latent: Latent) -> Latent:
-        """Moments of the noiseless outputs, each (Q, B, P)."""
+    def _marginals(self, latent: Latent) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and both variances of the noiseless outputs, each (Q, B, P)."""
         if self.mixing is None:
             return latent
         squared = self.mixing.mT.square()
         v_prior = latent.v_prior.expand_as(latent.v_q)  # GPs may share a kernel
-        return Latent(latent.f_mean @ self.mixing.mT, v_prior @ squared, latent.v_q @ squared)
+        return latent.f_mean @ self.mixing.mT, v_prior @ squared, latent.v_q @ squared
+
+    def _predictive_covariance(self, latent: Latent) -> Tensor | None:
+        """Covariance (Q, B, P, P) of y, noise included; None where outputs are independent."""
+        if self.mixing is not None:
+            return self._covariance(latent.f_var)
+        if latent.root is None or len(self.noise_var) == 1:
+            return None
+        return latent.root @ latent.root.mT + torch.diag_embed(self.noise_var)
 
     def _covariance(self, var: Tensor) -> Tensor:
         """M diag(var) M^T + diag(noise_var), shape (Q, B, P, P), for variances (Q, B, W)."""
@@ -190,3 +201,25 @@ def _log_joint_normal(
     squares = (white if weights is None else white * weights.unsqueeze(-2)).sum((-2, -1))
     log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return -0.5 * (n_observed * LOG_2PI + log_det + squares)
+
+
+def _log_low_rank_normal(
+    residual: Tensor, root: Tensor, noise_var: Tensor, mask: Tensor | None
+) -> Tensor:
+    """log N(r; 0, R R^T + D) over the observed outputs of each row, (Q, B), in float64.
+
+    With r (Q, B, P), R (Q, B, P, L), D = diag(noise_var) and S = I + R^T D^-1 R (L, L):
+    log |R R^T + D| = log |S| + log |D|, and the quadratic is r^T D^-1 r - |S^-1/2 R^T D^-1 r|^2.
+    """
+    residual, root, noise_var = residual.double(), root.double(), noise_var.double()
+    precision = (1.0 / noise_var).expand_as(residual)
+    if mask is not None:
+        precision = precision * mask
+    weighted = precision.unsqueeze(-1) * root
+    S = root.mT @ weighted
+    L = torch.linalg.cholesky(S + torch.eye(S.shape[-1], dtype=S.dtype, device=S.device))
+    information = weighted.mT @ residual.unsqueeze(-1)
+    white = torch.linalg.solve_triangular(L, information, upper=False).square().sum((-2, -1))
+    log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    squares = sum_observed(log_normal(residual, noise_var), mask)
+    return squares - 0.5 * (log_det - white)

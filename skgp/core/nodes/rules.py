@@ -23,11 +23,15 @@ class Nodes(NamedTuple):
     units : Tensor of shape (Q, B or 1, n_noise) or None
         Standard normals at which the units of a readout are drawn; None if there is no readout, or
         if its units are integrated out.
+    mixing : Tensor of shape (Q, B or 1, n_entries) or None
+        Standard normals at which the mixing matrix of a readout is drawn, none of them where it is
+        certain; None if the matrix is integrated out.
     """
 
     xi: tuple[Tensor, ...]
     log_omega: Tensor
     units: Tensor | None = None
+    mixing: Tensor | None = None
 
 
 def trivial(like: Tensor) -> Nodes:
@@ -136,17 +140,25 @@ class UnitNodes(NodeRule):
     integrated : bool
         Whether training integrates the units out. They have nodes for predictions alone then, and
         training without hidden layers has one node.
+    mixing : Sampled, optional
+        Nodes of predictions that draw the mixing matrix and integrate the units out: of the hidden
+        layers and, as the last of its widths, of the entries of the matrix.
     """
 
-    def __init__(self, rule: Sampled, integrated: bool) -> None:
+    def __init__(self, rule: Sampled, integrated: bool, mixing: Sampled | None = None) -> None:
         super().__init__()
         self.rule = rule
         self.integrated = integrated
+        self.mixing = mixing
 
     def forward(self, n_rows: int, step: int | None = None) -> Nodes:
+        if step is None and self.mixing is not None:
+            nodes = self.mixing(n_rows)
+            *hidden, entries = nodes.xi
+            return Nodes(tuple(hidden), nodes.log_omega, mixing=entries)
         integrates = step is not None and self.integrated
         if integrates and len(self.rule.widths) == 1:
             return trivial(self.rule.fixed)
-        nodes: Nodes = self.rule(n_rows, step)
+        nodes = self.rule(n_rows, step)
         *hidden, units = nodes.xi
         return Nodes(tuple(hidden), nodes.log_omega, None if integrates else units)

@@ -28,6 +28,8 @@ def make_generator(seed: int, *key: str | int) -> torch.Generator:
 
 def sobol_normals(n: int, dim: int, seed: int) -> Tensor:
     """A scrambled Sobol sequence of standard normals, (n, dim), in float64."""
+    if dim == 0:  # torch has no such sequence
+        return torch.zeros(n, 0, dtype=torch.float64)
     sobol = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
     uniform = sobol.draw(n, dtype=torch.float64)
     uniform[0] = uniform[0].float()  # it comes in torch's default dtype, whatever that is

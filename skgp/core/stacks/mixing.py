@@ -30,6 +30,12 @@ class MixingMoments(NamedTuple):
     mean: Tensor
     var: Tensor | None
 
+    def draw(self, xi: Tensor) -> Tensor:
+        """M = mean + sqrt(var) xi at standard normals (Q, B or 1, P H), or M if it is certain."""
+        if self.var is None:
+            return self.mean
+        return self.mean + self.var.sqrt() * xi.unflatten(-1, self.mean.shape[-2:])
+
 
 class Mixing(nn.Module, ABC):
     """The matrix M that makes P outputs of H hidden units.

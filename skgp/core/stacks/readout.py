@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from skgp.core.layers.layer import Latent
+from skgp.core.layers.layer import JointLatent, Latent
 from skgp.core.stacks.mixing import Mixing, MixingMoments
 from skgp.core.stacks.units import UnitMoments, Units
 
@@ -69,6 +69,34 @@ class Readout(nn.Module):
         """
         own, rest = self._split(latent)
         return _mix(self.units.sample(own, xi), self.mixing(x, rest))
+
+    def sample_mixing(self, latent: Latent, x: Tensor, xi: Tensor) -> JointLatent:
+        """The same given draws of the mixing matrix, so that only the units are integrated out.
+
+        Given these draws, outputs that are linear in the latent functions are normal, with a
+        covariance.
+
+        Parameters
+        ----------
+        latent : Latent
+            Moments (Q or 1, B, n_latents).
+        x : Tensor of shape (B, D)
+        xi : Tensor of shape (Q, B or 1, P H)
+            Standard normals, one for each entry of the matrix; none if it is certain.
+
+        Returns
+        -------
+        JointLatent
+            Means (Q, B, P) and roots (Q, B, P, L) of covariances.
+        """
+        own, rest = self._split(latent)
+        units = self.units.moments(own)
+        assert units.cov is not None
+        mixing = self.mixing(x, rest).draw(xi)
+        # Cov(M h) = M diag(v) M^T for independent units
+        std = units.cov.diagonal(dim1=-2, dim2=-1).sqrt()
+        mean = _sum_over_units(mixing, units.mean)
+        return JointLatent(mean, mixing * std.unsqueeze(-2))
 
     def divergence(self) -> Tensor:
         """Divergences of the units and of the mixing matrix, in nats."""

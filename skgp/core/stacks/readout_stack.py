@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.layers.layer import Latent, Layer
+from skgp.core.layers.layer import JointLatent, Latent, Layer
 from skgp.core.nodes.rules import Nodes
 from skgp.core.stacks.readout import Readout
 from skgp.core.stacks.stack import GPStack, Stack
@@ -15,8 +15,8 @@ from skgp.core.stacks.stack import GPStack, Stack
 class ReadoutStack(Stack):
     """Layers and a readout: latent functions of the likelihood are the noiseless outputs.
 
-    The layers are those below the readout and then that of the mixing matrix, if any. The units are
-    drawn at the nodes, or integrated out in closed form if those have none for them.
+    The layers are those below the readout and then that of the mixing matrix, if any. The nodes say
+    what is drawn, units or mixing matrix; the other factor, or both, are integrated out.
 
     Parameters
     ----------
@@ -54,30 +54,63 @@ class ReadoutStack(Stack):
     def forward(self, x: Tensor, nodes: Nodes, factors: Sequence[Any]) -> Latent:
         """Moments of the noiseless outputs, (Q, B, P), at a batch x (B, D).
 
-        In evaluation mode the mean over the nodes is made that of all q, in closed form.
+        In evaluation mode the mean over the nodes is made that of all q, in closed form, and the
+        variances too where the outputs are linear in the latent functions.
         """
         own = len(self.below.layers)
         latent = self.below(x, nodes, factors[:own])
         if self.mixing_layer is not None:
             h = self.features(x).unsqueeze(0)
             latent = _joined(latent, self.mixing_layer.moments(h, factors[own]))
-        if nodes.units is None:
+        drawn: Latent
+        if nodes.mixing is not None:
+            drawn = self.readout.sample_mixing(latent, x, nodes.mixing)
+        elif nodes.units is not None:
+            drawn = self.readout.sample(latent, x, nodes.units)
+        else:
             return self.readout.moments(latent, x)
-        drawn = self.readout.sample(latent, x, nodes.units)
         if self.training:
             return drawn
-        # m_q <- m_q - sum_q' omega_q' (m_q' - m) with the mean m over all values of the units: a
-        # finite number of nodes would leave its error in the mean of a prediction.
         omega = nodes.log_omega.exp()[:, None, None]
-        exact = self.readout.mean(latent, x).expand_as(drawn.f_mean)
-        error = (omega * (drawn.f_mean - exact)).sum(0)
-        return drawn._replace(f_mean=drawn.f_mean - error)
+        if self.readout.units.is_linear:
+            return _standardised(drawn, self.readout.moments(latent, x), omega)
+        exact = self.readout.mean(latent, x)
+        return drawn._replace(f_mean=_centred(drawn.f_mean, exact, omega))
 
     def kl(self, factors: Sequence[Any]) -> Tensor:
         return self.layers_kl(factors) + self.readout.divergence()
 
     def divergence_share(self, step: int) -> float:
         return 1.0 if step >= self.n_annealing else (step + 1) / self.n_annealing
+
+
+def _centred(f_mean: Tensor, exact: Tensor, omega: Tensor) -> Tensor:
+    """Means (Q, B, P) whose own mean over the nodes is that of exact ones (Q or 1, B, P).
+
+    m_q <- m_q - sum_q' omega_q' (m_q' - m): a finite number of nodes would leave its error in the
+    mean of a prediction.
+    """
+    return f_mean - (omega * (f_mean - exact.expand_as(f_mean))).sum(0)
+
+
+def _standardised(drawn: Latent, exact: Latent, omega: Tensor) -> Latent:
+    """The same, and the variance of each output too: m_q <- m + c (m_q - m), V_q <- c V_q c."""
+    drawn_mean = _centred(drawn.f_mean, exact.f_mean, omega)
+    _, found = _total(drawn_mean, drawn.f_var, omega)
+    mean, total = _total(exact.f_mean, exact.f_var, omega)
+    scale = torch.where(found > 0.0, total / found, 1.0).sqrt()  # one for certain outputs
+    f_mean = mean + scale * (drawn_mean - mean)
+    if drawn.root is not None:
+        return JointLatent(f_mean, scale.unsqueeze(-1) * drawn.root)
+    return Latent(f_mean, drawn.v_prior * scale.square(), drawn.v_q * scale.square())
+
+
+def _total(f_mean: Tensor, f_var: Tensor, omega: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance (B, P) over nodes of weights omega, or over a single one."""
+    if len(f_mean) == 1:
+        return f_mean[0], f_var[0]
+    mean = (omega * f_mean).sum(0)
+    return mean, (omega * (f_var + (f_mean - mean).square())).sum(0)
 
 
 def _joined(first: Latent, second: Latent) -> Latent:

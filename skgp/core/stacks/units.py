@@ -35,10 +35,13 @@ class Units(nn.Module, ABC):
         Number L of latent functions.
     n_noise : int
         Number of standard normals that a draw of the units needs for each node and row.
+    is_linear : bool
+        Whether units of normal latent functions are normal.
     """
 
     n_latents: int
     n_noise: int
+    is_linear = True
 
     @abstractmethod
     def moments(self, latent: Latent) -> UnitMoments:
@@ -126,6 +129,8 @@ class NeuralUnits(Units):
     variance : float
         Initial variance of the biases.
     """
+
+    is_linear = False
 
     def __init__(
         self, activation: Activation, weight: Tensor, bias: Tensor, variance: float

@@ -148,6 +148,7 @@ class SGHMCDGPRegressor(GPRegressor):
         friction: float = 0.05,
         hidden_mean: Literal["linear", "identity", "concatenate"] = "linear",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",
+        hidden_noise: bool = False,
         n_latents: int | None = None,
         share_kernel: bool | Literal["auto"] = False,
         feature_extractor: FeatureExtractor | None = None,
