@@ -76,7 +76,7 @@ GOOD = rows(PAGE.read_text())[1]
         ({"how": "see :doc:`guide/magic`"}, "link guide/magic"),
         ({"how": "see :ref:`magic`"}, "link magic"),
         ({"how": ":class:`skgp.MagicRegressor`"}, "link skgp.MagicRegressor"),
-        ({"here": "partly"}, "no reason"),
+        ({"here": "partly", "how": ":doc:`function_draws`"}, "no reason"),
         ({"test": "`test_compose.py::test_magic`"}, "test `test_compose.py::test_magic`"),
         ({"test": "`test_magic.py::test_walk`"}, "test `test_magic.py::test_walk`"),
     ],
