@@ -25,6 +25,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skgp
 from skgp.estimators import baselines
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 EXPECTED_FAILURES = {
     "check_regressors_no_decision_function": "it forbids predict_proba on regressors, the only "
     "method that Pipeline and GridSearchCV forward and that can return a distribution"
@@ -63,7 +65,7 @@ def _applicable_checks(cases: Sequence[Case]) -> Any:
     # In float64, because one of the checks compares fits that differ in the order of summation to
     # 1e-7. None of them asks for more than a score of 0.5, for which few epochs do.
     mark = parametrize_with_checks(
-        [case.make(dtype="float64", max_iter=min(case.make().max_iter, 20)) for case in cases],
+        [case.make(dtype="float64", max_iter=10) for case in cases],
         expected_failed_checks=_expected_failures,
         xfail_strict=True,
     )

@@ -24,6 +24,7 @@ from skgp.core.training.run import Run
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = REGRESSORS + ONE_OUTPUT
 QUICK = REPRESENTATIVES
 

@@ -21,6 +21,7 @@ from skgp.compose import predict_dist
 from skgp.distributions import NormalMixture
 from skgp.scoring import crps, neg_crps_scorer
 
+pytestmark = pytest.mark.usefixtures("short_start")
 QUICK = REPRESENTATIVES
 CV = KFold(2)
 
@@ -92,21 +93,6 @@ def test_cross_val_score_is_the_score_of_the_folds(make: Any, data: Any) -> None
     for score, (train, test) in zip(scores, CV.split(data.X), strict=True):
         fold = make().fit(data.X[train], data.y[train])
         assert score == -crps(data.y[test], fold.predict_dist(data.X[test]))
-
-
-def test_cross_val_score_in_two_processes(make: Any, data: Any) -> None:
-    alone, parallel = (
-        cross_val_score(
-            make(max_iter=5, dtype="float64"),
-            data.X,
-            data.y,
-            cv=CV,
-            scoring=neg_crps_scorer,
-            n_jobs=n_jobs,
-        )
-        for n_jobs in (1, 2)
-    )
-    np.testing.assert_allclose(parallel, alone, rtol=1e-6)
 
 
 def test_cross_val_predict_with_several_outputs(make: Any, data: Any) -> None:
