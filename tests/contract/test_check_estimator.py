@@ -14,7 +14,9 @@ from contract_cases import (
     EMBEDDINGS,
     ONE_OUTPUT,
     ONE_PER_CLASS,
+    READOUT_REGRESSORS,
     REGRESSORS,
+    REPRESENTATIVES,
     VARIATIONAL_REGRESSORS,
     Case,
     rows_have_draws,
@@ -25,8 +27,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skgp
 from skgp.estimators import baselines
 
-pytestmark = pytest.mark.usefixtures("short_start")
-
+# One of each class, but of the readouts and of the embeddings, which differ in their mixing alone,
+# one. The checks of the others are slow tests.
+CHECKED = (
+    *(c for c in ONE_PER_CLASS if c in REPRESENTATIVES or c not in READOUT_REGRESSORS),
+    EMBEDDINGS[1],
+)
 EXPECTED_FAILURES = {
     "check_regressors_no_decision_function": "it forbids predict_proba on regressors, the only "
     "method that Pipeline and GridSearchCV forward and that can return a distribution"
@@ -65,7 +71,7 @@ def _applicable_checks(cases: Sequence[Case]) -> Any:
     # In float64, because one of the checks compares fits that differ in the order of summation to
     # 1e-7. None of them asks for more than a score of 0.5, for which few epochs do.
     mark = parametrize_with_checks(
-        [case.make(dtype="float64", max_iter=10) for case in cases],
+        [case.make(dtype="float64", max_iter=min(case.make().max_iter, 20)) for case in cases],
         expected_failed_checks=_expected_failures,
         xfail_strict=True,
     )
@@ -79,13 +85,13 @@ def _applicable_checks(cases: Sequence[Case]) -> Any:
     return pytest.mark.parametrize(names, kept, **mark.kwargs)
 
 
-@_applicable_checks(ONE_PER_CLASS + EMBEDDINGS)
+@_applicable_checks(CHECKED)
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.slow  # all of them together: a hundred seconds
-@_applicable_checks([case for case in REGRESSORS + ONE_OUTPUT if case not in ONE_PER_CLASS])
+@pytest.mark.slow  # all of them together: minutes
+@_applicable_checks([c for c in REGRESSORS + ONE_OUTPUT + EMBEDDINGS if c not in CHECKED])
 def test_sklearn_checks_of_other_choices(estimator: Any, check: Any) -> None:
     check(estimator)
 

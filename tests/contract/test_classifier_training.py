@@ -24,7 +24,6 @@ from test_sklearn_integration import (
 
 from skgp.exceptions import OutlierWarning
 
-pytestmark = pytest.mark.usefixtures("short_start")
 CASES = CLASSIFIERS
 # One layer and a deep one. All five keep the promises of test_classifier_contract.py.
 QUICK = tuple(case for case in CASES if case.name in {"svgp", "dspp"})

@@ -22,7 +22,6 @@ from contract_cases import (
 
 from skgp.scoring import crps, nll
 
-pytestmark = pytest.mark.usefixtures("short_start")
 QUICK = REPRESENTATIVES
 
 
