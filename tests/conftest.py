@@ -15,7 +15,8 @@ import numpy as np  # noqa: E402  (after the thread setting)
 import pytest  # noqa: E402  (as above)
 import torch  # noqa: E402  (as above)
 
-from skgp.core.training.run import Run  # noqa: E402  (imports torch)
+from skgp.core.marginal import starts  # noqa: E402  (imports torch)
+from skgp.core.training.run import Run  # noqa: E402  (as above)
 
 if IS_XDIST_WORKER:
     torch.set_num_threads(1)
@@ -40,6 +41,18 @@ def two_threads() -> Iterator[None]:
 def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs leave all parameters where they start."""
     monkeypatch.setattr(Run, "_batches", lambda self: iter(()))
+
+
+@pytest.fixture(scope="module")
+def short_start() -> Iterator[None]:
+    """Hardly any search for the first hyper-parameters, which takes longer than a tiny fit.
+
+    Processes that a test starts search as ever.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starts, "_BOUND_STEPS", 2)
+        patch.setattr(starts, "_REFINEMENTS", 2)
+        yield
 
 
 # Most tests make fits that are bad on purpose: of a few epochs, steps far too long, a few rows of

@@ -5,7 +5,8 @@ import sys
 
 WAITING = (
     "catboost", "matplotlib", "ngboost", "polars", "pyarrow.dataset", "quantile_forest", "ray",
-    "safetensors", "sklearn.cluster", "sklearn.ensemble", "sklearn.tree", "skgp.plotting",
+    "safetensors", "sklearn.cluster", "sklearn.compose", "sklearn.ensemble", "sklearn.linear_model",
+    "sklearn.svm", "sklearn.tree", "skgp.plotting",
     "skgp.streams", "torch._dynamo", "torch._inductor",
 )  # fmt: skip
 

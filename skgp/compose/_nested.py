@@ -7,7 +7,6 @@ so the walk looks inside.
 from dataclasses import dataclass
 from typing import Any, final
 
-from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -58,6 +57,9 @@ def unwrap(model: Any) -> Nested:
         If the model is a search or a `TransformedTargetRegressor` that is not fitted, or is a
         search with ``refit=False``.
     """
+    # It comes with the linear models, which `import skgp` does not need.
+    from sklearn.compose import TransformedTargetRegressor
+
     if isinstance(model, FrozenEstimator):
         return unwrap(model.estimator)
     if hasattr(model, "predict_dist"):

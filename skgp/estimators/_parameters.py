@@ -22,6 +22,18 @@ PARAMETERS: Final[dict[str, Parameter]] = {
 } | {parameter.name: parameter for parameter in (*MODEL_PARAMETERS, *FIT_PARAMETERS)}
 
 
+def _entries(group: Group) -> str:
+    """The entries of parameters as they stand in a docstring."""
+    return "\n".join(filter(None, (parameter.entry for parameter in group)))
+
+
+# What stands for the line `$name` of a family without deviations.
+_ENTRIES: Final[dict[str, str]] = {
+    name: _entries(group)
+    for name, group in ({name: (p,) for name, p in PARAMETERS.items()} | GROUPS).items()
+}
+
+
 def members(name: str, deviations: Mapping[str, Deviation]) -> Group:
     """The parameters of a group, or the one parameter of that name, in a family.
 
@@ -36,6 +48,10 @@ def members(name: str, deviations: Mapping[str, Deviation]) -> Group:
         deviations[parameter.name].of(parameter) if parameter.name in deviations else parameter
         for parameter in group
     )
+
+
+def _deviates(group: Group, deviations: Mapping[str, Deviation]) -> bool:
+    return any(parameter.name in deviations for parameter in group)
 
 
 def family(
@@ -59,11 +75,11 @@ def family(
         cls._parameter_constraints = {
             name: members(name, deviations)[0].constraint for name in names
         }
-        entries = {
-            name: "\n".join(filter(None, (p.entry for p in members(name, deviations))))
-            for name in (*PARAMETERS, *GROUPS)
+        own = {
+            name: _entries(members(name, deviations))
+            for name in (*deviations, *(n for n, g in GROUPS.items() if _deviates(g, deviations)))
         }
-        complete_docstring(cls, entries | dict(texts or {}))
+        complete_docstring(cls, {**_ENTRIES, **own, **(texts or {})})
         return cls
 
     return complete

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from skgp.exceptions import InterruptedFitWarning
 from skgp.scoring import crps, neg_crps_scorer
 
+pytestmark = pytest.mark.usefixtures("short_start")
 QUICK = REPRESENTATIVES
 
 

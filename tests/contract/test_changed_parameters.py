@@ -10,6 +10,7 @@ from torch import nn
 
 from skgp import DGPClassifier, IWDGPRegressor, SVGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = [
     *GP_REGRESSORS,
     *CLASSIFIERS,

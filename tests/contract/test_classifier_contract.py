@@ -31,6 +31,7 @@ from test_invalid_arguments import BAD_PARAMETERS
 from skgp import predict_dist
 from skgp.scoring import neg_expected_calibration_error_scorer
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = CLASSIFIERS
 BAD_OF_CLASSIFIERS: dict[str, list[Any]] = {
     "likelihood": ["gaussian", "", None, 1],

@@ -25,6 +25,8 @@ from test_sklearn_integration import (
 from skgp.exceptions import OutlierWarning
 
 CASES = CLASSIFIERS
+# One layer and a deep one. All five keep the promises of test_classifier_contract.py.
+QUICK = tuple(case for case in CASES if case.name in {"svgp", "dspp"})
 
 
 @pytest.fixture(scope="module")

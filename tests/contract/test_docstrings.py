@@ -9,6 +9,7 @@ from contract_cases import EMBEDDINGS, ONE_PER_CLASS, Case, Data
 
 from skgp.estimators._parameters import family
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = ONE_PER_CLASS + EMBEDDINGS
 HEADINGS = ["Model", "Training", "Scaling and numerics", "Running"]
 SECTION = re.compile(r"^ {4}(\w[\w ]*)\n {4}-+$", re.MULTILINE)

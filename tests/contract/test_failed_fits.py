@@ -18,6 +18,7 @@ from contract_cases import (
 
 from skgp.core.training.run import Run
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = ONE_PER_CLASS + CLASSIFIERS + EMBEDDINGS
 QUICK = REPRESENTATIVES + CLASSIFIERS[:1] + EMBEDDINGS[:1]
 

@@ -34,6 +34,7 @@ class TanhNetwork(nn.Sequential):
 
 CLASSES = {"svgp": SVGPRegressor, "ppgpr": PPGPRRegressor, "vfitc": VFITCRegressor}
 EXTRACTORS = {"sizes": [12, 3], "factory": normed_network}
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = [
     *(
         Case(f"{name}-{kind}", cls, {"feature_extractor": extractor})

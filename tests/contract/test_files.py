@@ -21,6 +21,7 @@ from torch import nn
 
 from skgp import load, save
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = (*REGRESSORS, *EMBEDDINGS, *CLASSIFIERS)
 FROZEN = next(case for case in REGRESSORS if case.name == "dspp-qr1")  # it has fixed parameters
 QUICK = (*REPRESENTATIVES, FROZEN, REGRESSORS[-1], EMBEDDINGS[0], CLASSIFIERS[0])

@@ -16,6 +16,7 @@ from test_continued_training import (
 from skgp.exceptions import InterruptedFitWarning, OutlierWarning
 from skgp.fitting.model import Model
 
+pytestmark = pytest.mark.usefixtures("short_start")
 QUICK = REPRESENTATIVES
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import ONE_PER_CLASS, Case, Data, for_gps_alone, for_inducing, make_data
+from contract_cases import REPRESENTATIVES, Case, Data, for_gps_alone, for_inducing, make_data
 
 from skgp.exceptions import OutlierWarning
 
-QUICK = ONE_PER_CLASS
+QUICK = REPRESENTATIVES
 EPOCHS = 10
 
 

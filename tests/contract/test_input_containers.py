@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from contract_cases import REPRESENTATIVES, Case, Data, for_minibatches, make_data
 
+pytestmark = pytest.mark.usefixtures("short_start")
 QUICK = REPRESENTATIVES
 COLUMNS = ["width", "height", "depth"]
 EPOCHS = 3

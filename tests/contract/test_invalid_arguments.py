@@ -25,6 +25,7 @@ from torch import nn
 
 from skgp import FITCRegressor, SVGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = ONE_PER_CLASS
 N, D = 60, 3
 

@@ -14,6 +14,7 @@ from contract_cases import EMBEDDINGS, ONE_OUTPUT, REGRESSORS, REPRESENTATIVES, 
 from skgp import DSPPRegressor, SVGPRegressor, load, save
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = (*REGRESSORS, *ONE_OUTPUT, *EMBEDDINGS)
 QUICK = (*REPRESENTATIVES, EMBEDDINGS[0])
 SHORT = {"max_iter": 1, "random_state": 0}

@@ -11,6 +11,7 @@ from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
 from sklearn.base import is_classifier
 
 NAMES = {"svgp-full", "mcdropout", "fitc"}
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = [*(case for case in REGRESSORS if case.name in NAMES), *CLASSIFIERS[:1]]
 for_regressors = pytest.mark.only(tuple(CASES[:-1]))
 

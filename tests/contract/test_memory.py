@@ -21,6 +21,7 @@ from skgp.fitting import cache, table
 from skgp.fitting.cache import Cached
 from skgp.fitting.setup import Centres, Setup
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = ONE_PER_CLASS
 
 

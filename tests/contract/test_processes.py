@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import CLASSIFIERS, EMBEDDINGS, REPRESENTATIVES, Case, Data
+from contract_cases import CLASSIFIERS, EMBEDDINGS, REPRESENTATIVES, Case, Data, for_representatives
+from sklearn.model_selection import KFold, cross_val_score
+
+from skgp.scoring import neg_crps_scorer
 
 CASES = REPRESENTATIVES + CLASSIFIERS[:1] + EMBEDDINGS[:1]
 
@@ -125,3 +128,19 @@ def test_a_fit_that_ends_amid_a_prediction_does_not_mix_with_it(
     assert len(scaled) == 2
     if not is_embedding:
         assert model.n_features_in_ == 2
+
+
+@for_representatives
+def test_cross_val_score_in_two_processes(make: Any, data: Any) -> None:
+    alone, parallel = (
+        cross_val_score(
+            make(max_iter=5, dtype="float64"),
+            data.X,
+            data.y,
+            cv=KFold(2),
+            scoring=neg_crps_scorer,
+            n_jobs=n_jobs,
+        )
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_allclose(parallel, alone, rtol=1e-6)

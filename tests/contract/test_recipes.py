@@ -26,6 +26,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = (*REGRESSORS, *CLASSIFIERS, *EMBEDDINGS)
 QUICK = CASES
 MOST_CLASSES = 4  # of skgp in the order of resolution

@@ -94,21 +94,6 @@ def test_cross_val_score_is_the_score_of_the_folds(make: Any, data: Any) -> None
         assert score == -crps(data.y[test], fold.predict_dist(data.X[test]))
 
 
-def test_cross_val_score_in_two_processes(make: Any, data: Any) -> None:
-    alone, parallel = (
-        cross_val_score(
-            make(max_iter=5, dtype="float64"),
-            data.X,
-            data.y,
-            cv=CV,
-            scoring=neg_crps_scorer,
-            n_jobs=n_jobs,
-        )
-        for n_jobs in (1, 2)
-    )
-    np.testing.assert_allclose(parallel, alone, rtol=1e-6)
-
-
 def test_cross_val_predict_with_several_outputs(make: Any, data: Any) -> None:
     predicted = cross_val_predict(make(max_iter=5), data.X, data.Y, cv=CV)
     train, test = next(CV.split(data.X))

@@ -8,6 +8,7 @@ import torch
 from contract_cases import CLASSIFIERS, ONE_PER_CLASS, Case, make_data, make_labels
 from sklearn.base import is_classifier
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = ONE_PER_CLASS + CLASSIFIERS
 # One layer of several outputs, nodes, and samples. More are slow tests: beside another worker, two
 # threads wait for each other.

@@ -14,6 +14,7 @@ from torch import nn
 
 from skgp import ExactGPRegressor, GPRNRegressor, IWDGPRegressor, SVGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
 CASES = [
     *REGRESSORS,
     *CLASSIFIERS,
