@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from skgp import (
+    Checkpoint,
     DGPRegressor,
     DSPPRegressor,
     ExactGPRegressor,
@@ -24,7 +26,7 @@ from skgp.core.subsample import row_keys
 from skgp.core.training.plan import History, constant, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
-from skgp.fitting import recipe
+from skgp.fitting import cross_validation, recipe
 from skgp.fitting.diagnosis import (
     NO_TARGETS,
     Coverage,
@@ -203,6 +205,34 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
         lower, upper = part.predict_interval(X[out], coverage=0.9)
         n_inside += int(((lower <= y[out]) & (y[out] <= upper)).sum())
     assert seen[0] == Coverage(n_inside, 120, 120)
+
+
+def test_coverage_of_folds_outlasts_an_interruption(
+    problem: Problem, monkeypatch: Any, tmp_path: Path
+) -> None:
+    """The best score comes before the interruption, and the count of the targets after it."""
+    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(longest=30))
+    seen: list[Coverage] = []
+    monkeypatch.setattr("skgp.fitting.diagnosis._calibration", lambda c, _: seen.append(c) or [])
+    model = PPGPRRegressor(n_inducing=20, learning_rate_init=0.3, random_state=0).fit(*problem)
+    scores = model.validation_scores_
+    n_before = int(np.argmax(scores)) + 2
+    assert n_before < len(scores)
+
+    def interrupts(scores: list[float]) -> bool:
+        if len(scores) == n_before:
+            raise KeyboardInterrupt
+        return False
+
+    model.set_params(checkpoint=Checkpoint(tmp_path, every=0))
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_validation, "_is_stale", interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(*problem)
+    model.fit(*problem)
+    assert model.validation_scores_ == scores
+    assert seen[0] == seen[1]
+    assert 0 < seen[0].n_inside < 120
 
 
 @pytest.mark.parametrize(
