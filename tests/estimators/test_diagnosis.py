@@ -35,7 +35,9 @@ from skgp.fitting.diagnosis import (
     _divergence,
     _last_fall,
     _length,
+    coverage_of,
 )
+from skgp.fitting.fit import validation_score
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.table import Table
 
@@ -207,20 +209,31 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
     assert seen[0] == Coverage(n_inside, 120, 120)
 
 
-def test_coverage_of_folds_outlasts_an_interruption(
-    problem: Problem, monkeypatch: Any, tmp_path: Path
-) -> None:
-    """The best score comes before the interruption, and the count of the targets after it."""
-    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(longest=30))
+def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path: Path) -> None:
+    """Neither at the first nor at the last one, and also if a search goes on after its best."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.sin(2 * X[:, 0]) + 0.5 * np.abs(X[:, 1]) * rng.normal(size=60)
+    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(longest=20))
     seen: list[Coverage] = []
     monkeypatch.setattr("skgp.fitting.diagnosis._calibration", lambda c, _: seen.append(c) or [])
-    model = PPGPRRegressor(n_inducing=20, learning_rate_init=0.3, random_state=0).fit(*problem)
-    scores = model.validation_scores_
-    n_before = int(np.argmax(scores)) + 2
-    assert n_before < len(scores)
+    counted: list[Coverage] = []
+
+    def score(recipe: Any, table: Table, held_out: Table, model: Any) -> float:
+        counted.append(coverage_of(model, held_out))
+        return validation_score(recipe, table, held_out, model)
+
+    model = PPGPRRegressor(learning_rate_init=1.0, random_state=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_validation, "validation_score", score)
+        model.fit(X, y)
+    inside = np.reshape([c.n_inside for c in counted], (20, 5)).sum(1)
+    best = int(np.argmax(model.validation_scores_))
+    assert 0 < best < 15
+    assert inside[best] not in (inside[0], inside[-1])
 
     def interrupts(scores: list[float]) -> bool:
-        if len(scores) == n_before:
+        if len(scores) == 16:
             raise KeyboardInterrupt
         return False
 
@@ -228,11 +241,9 @@ def test_coverage_of_folds_outlasts_an_interruption(
     with monkeypatch.context() as patch:
         patch.setattr(cross_validation, "_is_stale", interrupts)
         with pytest.raises(KeyboardInterrupt):
-            model.fit(*problem)
-    model.fit(*problem)
-    assert model.validation_scores_ == scores
-    assert seen[0] == seen[1]
-    assert 0 < seen[0].n_inside < 120
+            model.fit(X, y)
+    model.fit(X, y)
+    assert seen == 2 * [Coverage(inside[best], 60, 60)]
 
 
 @pytest.mark.parametrize(
