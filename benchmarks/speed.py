@@ -58,7 +58,7 @@ B_LATENT, M_LATENT, LATENT_SAMPLES, LATENT_WIDTH = 512, 128, 5, 5  # samples: K,
 P, READOUT_SAMPLES = 8, 32  # outputs of the models with readouts, and draws of a step
 N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
-N_FIT, FIT_EPOCHS = 300, 40  # of whole fits
+N_FIT, FIT_EPOCHS = 300, 20  # of whole fits
 WEIGHTS = (0.1, 0.3, 0.5, 1.0)  # of the divergence
 GROUPS = (1, 3, 4)  # GPs in one layer
 GROUPED = ((240, 64), (300, 100), (300, 300), (1000, 300))  # rows, and inducing inputs
@@ -199,15 +199,17 @@ def restarts(n_features: int, repeats: int) -> None:
     of its own, are one layer: the least that models side by side could cost.
     """
     X, y = make_rows(N_FIT, n_features)
+    n_fits = max(2, repeats // 8)
     common = {"max_iter": FIT_EPOCHS, "early_stopping": False, "random_state": 0}
-    print(f"\nfit of {N_FIT} rows, {FIT_EPOCHS} epochs, D = {n_features}, early_stopping=False")
+    print(f"\nfit of {N_FIT} rows, {FIT_EPOCHS} epochs, D = {n_features}, medians of {n_fits} fits")
     print(f"{'':18}{'one, s':>8}{'restarts':>10}{'weights':>10}")
     for kind in (SVGPRegressor, PPGPRRegressor, DGPRegressor, DSPPRegressor):
         one = kind(**common)
         several = clone(one).set_params(n_restarts=3)
         weighted = [clone(one).set_params(beta_reg=weight) for weight in WEIGHTS]
         fits = [partial(fit_all, models, X, y) for models in ([one], [several], weighted)]
-        rounds = in_turn(fits, repeats, n_warm=1)
+        fits[0]()  # what a first call loads
+        rounds = in_turn(fits, n_fits, n_warm=0)
         print(
             f"{kind.__name__:18}{np.median(rounds[:, 0]):8.2f}{ratio(rounds, 1, 0):10.2f}"
             f"{ratio(rounds, 2, 0):10.2f}"
@@ -219,7 +221,7 @@ def restarts(n_features: int, repeats: int) -> None:
             model = kind(max_iter=1, n_inducing=n_inducing, early_stopping=False, random_state=0)
             targets = [np.stack([np.roll(y, k) for k in range(n)], -1) for n in GROUPS]
             steps = [OurStep(clone(model), X, Y) for Y in targets]
-            rounds = in_turn(steps, 4 * repeats)
+            rounds = in_turn(steps, repeats)
             cost = f"{ratio(rounds, 1, 0):10.2f}{ratio(rounds, 2, 0):8.2f}"
             of = f"{kind.__name__}, {rows} rows, M = {n_inducing}"
             print(f"{of:36}{1e3 * np.median(rounds[:, 0]):8.2f} ms{cost}")
@@ -444,7 +446,7 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.speed", "--peak", peak]
             subprocess.run([*command, "--threads", str(arguments.threads)], check=True)
     if "restarts" in only:
-        restarts(6, max(3, repeats // 8))
+        restarts(6, repeats)
 
 
 if __name__ == "__main__":
