@@ -7,7 +7,8 @@ when the machine's speed drifts; skgp's step is eager and, with `compile=True`, 
 is the share of the rate of a product of matrices of the same shape, counting full products only.
 The last column is skgp's prediction in float64, its default. `--steps` leaves predictions out. Then
 a step with latent covariates against one of our own deep GP, steps with readouts against one
-without, the cost of a step of a deep sigma point process against its sizes, and peak memory.
+without, the cost of a step of a deep sigma point process against its sizes, peak memory, and what
+three restarts and four weights of the divergence cost in fits of one.
 """
 
 import argparse
@@ -57,6 +58,10 @@ B_LATENT, M_LATENT, LATENT_SAMPLES, LATENT_WIDTH = 512, 128, 5, 5  # samples: K,
 P, READOUT_SAMPLES = 8, 32  # outputs of the models with readouts, and draws of a step
 N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
+N_FIT, FIT_EPOCHS = 300, 20  # of whole fits
+WEIGHTS = (0.1, 0.3, 0.5, 1.0)  # of the divergence
+GROUPS = (1, 3, 4)  # GPs in one layer
+GROUPED = ((240, 64), (300, 100), (300, 300), (1000, 300))  # rows, and inducing inputs
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
 
 Rounds = npt.NDArray[np.float64]  # seconds (repeats, functions)
@@ -185,6 +190,47 @@ def readouts(cases: dict[str, Estimator], n_features: int, repeats: int) -> None
     print(f"{'':30}{'ms':>8}{'ratio':>8}")
     for name, step in zip(cases, steps, strict=True):
         print(f"{name:30}{step * 1e3:8.1f}{step / steps[0]:8.2f}")
+
+
+def restarts(n_features: int, repeats: int) -> None:
+    """Print what three restarts cost in fits of one, and fits with four weights one by one.
+
+    Then what a step costs where the GPs of several outputs, each with a kernel and inducing inputs
+    of its own, are one layer: the least that models side by side could cost.
+    """
+    X, y = make_rows(N_FIT, n_features)
+    n_fits = max(2, repeats // 8)
+    common = {"max_iter": FIT_EPOCHS, "early_stopping": False, "random_state": 0}
+    print(f"\nfit of {N_FIT} rows, {FIT_EPOCHS} epochs, D = {n_features}, medians of {n_fits} fits")
+    print(f"{'':18}{'one, s':>8}{'restarts':>10}{'weights':>10}")
+    for kind in (SVGPRegressor, PPGPRRegressor, DGPRegressor, DSPPRegressor):
+        one = kind(**common)
+        several = clone(one).set_params(n_restarts=3)
+        weighted = [clone(one).set_params(beta_reg=weight) for weight in WEIGHTS]
+        fits = [partial(fit_all, models, X, y) for models in ([one], [several], weighted)]
+        fits[0]()  # what a first call loads
+        rounds = in_turn(fits, n_fits, n_warm=0)
+        print(
+            f"{kind.__name__:18}{np.median(rounds[:, 0]):8.2f}{ratio(rounds, 1, 0):10.2f}"
+            f"{ratio(rounds, 2, 0):10.2f}"
+        )
+    print(f"\nstep of {GROUPS[1:]} GPs in one layer against one, D = {n_features}, float32")
+    for rows, n_inducing in GROUPED:
+        X, y = make_rows(rows, n_features)
+        for kind in (SVGPRegressor, PPGPRRegressor):
+            model = kind(max_iter=1, n_inducing=n_inducing, early_stopping=False, random_state=0)
+            targets = [np.stack([np.roll(y, k) for k in range(n)], -1) for n in GROUPS]
+            steps = [OurStep(clone(model), X, Y) for Y in targets]
+            rounds = in_turn(steps, repeats)
+            cost = f"{ratio(rounds, 1, 0):10.2f}{ratio(rounds, 2, 0):8.2f}"
+            of = f"{kind.__name__}, {rows} rows, M = {n_inducing}"
+            print(f"{of:36}{1e3 * np.median(rounds[:, 0]):8.2f} ms{cost}")
+
+
+def fit_all(models: Sequence[Estimator], X: np.ndarray, y: np.ndarray) -> None:
+    """Fit models one after another."""
+    for model in models:
+        model.fit(X, y)
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -367,7 +413,7 @@ def print_peak(what: str, function: Callable[[], object]) -> None:
 
 
 PEAKS = {"prediction": memory_of_prediction, "step": memory_of_step}
-PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory")
+PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory", "restarts")
 
 
 def main() -> None:
@@ -399,6 +445,8 @@ def main() -> None:
         for peak in PEAKS:  # a process each, since a peak stays
             command = [sys.executable, "-m", "benchmarks.speed", "--peak", peak]
             subprocess.run([*command, "--threads", str(arguments.threads)], check=True)
+    if "restarts" in only:
+        restarts(6, repeats)
 
 
 if __name__ == "__main__":

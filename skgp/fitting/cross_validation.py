@@ -1,7 +1,7 @@
 """How many epochs to train, found by cross-validation."""
 
 import dataclasses
-from functools import partial, reduce
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -117,15 +117,15 @@ def cross_validated(
         parts.append(held_out)
     weights = [part.n_data for part in parts]
     scores: list[float] = []
-    coverage = NO_TARGETS
+    best: list[dict[str, Any]] = []  # states of the modules at the best score, if there is one
     if saved is not None:
-        scores, coverage = saved["scores"], Coverage(*saved["coverage"])
+        scores, best = saved["scores"], saved["best"]
         for run, of_run in zip(runs, saved["runs"], strict=True):
             run.load_state(of_run)
 
     def state() -> dict[str, Any]:
         of_runs = [run.state() for run in runs]
-        return {"runs": of_runs, "scores": list(scores), "coverage": [*map(int, coverage)]}
+        return {"runs": of_runs, "scores": list(scores), "best": best}
 
     progress.follow("search", state)
     while len(scores) < plan.max_iter and not _is_stale(scores):
@@ -139,9 +139,12 @@ def cross_validated(
         scores.append(float(np.average(latest, weights=weights)))
         progress.epoch(History([], scores))
         if scores[-1] == max(scores):
-            modules = [run.module for run in runs]
-            coverage = reduce(Coverage.plus, map(coverage_of, modules, parts))
-    ended = state() | {"runs": [], "rng": _state(rng)}
+            best = [run.completed for run in runs]
+    coverage = NO_TARGETS
+    for run, of_module, part in zip(runs, best, parts, strict=False):
+        run.module.load_state_dict(of_module)
+        coverage = coverage.plus(coverage_of(run.module, part))
+    ended = {"runs": [], "scores": scores, "coverage": [*map(int, coverage)], "rng": _state(rng)}
     progress.follow("search", lambda: ended)
     return Search(scores, plan.max_iter, coverage)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from skgp import (
+    Checkpoint,
     DGPRegressor,
     DSPPRegressor,
     ExactGPRegressor,
@@ -24,7 +26,7 @@ from skgp.core.subsample import row_keys
 from skgp.core.training.plan import History, constant, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
-from skgp.fitting import recipe
+from skgp.fitting import cross_validation, recipe
 from skgp.fitting.diagnosis import (
     NO_TARGETS,
     Coverage,
@@ -33,7 +35,9 @@ from skgp.fitting.diagnosis import (
     _divergence,
     _last_fall,
     _length,
+    coverage_of,
 )
+from skgp.fitting.fit import validation_score
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.table import Table
 
@@ -204,6 +208,43 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
         lower, upper = part.predict_interval(X[out], coverage=0.9)
         n_inside += int(((lower <= y[out]) & (y[out] <= upper)).sum())
     assert seen[0] == Coverage(n_inside, 120, 120)
+
+
+def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path: Path) -> None:
+    """Neither at the first nor at the last one, and also if a search goes on after its best."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.sin(2 * X[:, 0]) + 0.5 * np.abs(X[:, 1]) * rng.normal(size=60)
+    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(longest=20))
+    seen: list[Coverage] = []
+    monkeypatch.setattr("skgp.fitting.diagnosis._calibration", lambda c, _: seen.append(c) or [])
+    counted: list[Coverage] = []
+
+    def score(recipe: Any, table: Table, held_out: Table, model: Any) -> float:
+        counted.append(coverage_of(model, held_out))
+        return validation_score(recipe, table, held_out, model)
+
+    model = PPGPRRegressor(learning_rate_init=1.0, random_state=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_validation, "validation_score", score)
+        model.fit(X, y)
+    inside = np.reshape([c.n_inside for c in counted], (20, 5)).sum(1)
+    best = int(np.argmax(model.validation_scores_))
+    assert 0 < best < 15
+    assert inside[best] not in (inside[0], inside[-1])
+
+    def interrupts(scores: list[float]) -> bool:
+        if len(scores) == 16:
+            raise KeyboardInterrupt
+        return False
+
+    model.set_params(checkpoint=Checkpoint(tmp_path, every=0))
+    with monkeypatch.context() as patch:
+        patch.setattr(cross_validation, "_is_stale", interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    model.fit(X, y)
+    assert seen == 2 * [Coverage(inside[best], 60, 60)]
 
 
 @pytest.mark.parametrize(

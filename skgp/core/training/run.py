@@ -274,6 +274,12 @@ class Run(Generic[ModuleT]):
         stale = patience is not None and self._stale >= patience
         return stale or self.optimizer.is_converged or self.epochs_done >= self.plan.max_iter
 
+    @property
+    def completed(self) -> dict[str, Any]:
+        """State of the module after the last epoch in the history, which nothing changes."""
+        state: dict[str, Any] = self._completed["module"]
+        return state
+
     def has_just_done(self, n_epochs: int) -> bool:
         """Whether it has done so many epochs, and no step of a further one."""
         return self.epochs_done == n_epochs and self._n_taken == 0
