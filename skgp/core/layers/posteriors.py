@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from skgp.core.numerics.linalg import LOG_2PI, cholesky
+from skgp.core.numerics.linalg import LOG_2PI, cholesky, gram
 
 Covariance = Literal["full", "diagonal", "delta", "natural"]
 
@@ -23,6 +23,10 @@ class Posterior(nn.Module, ABC):
 
         The root is (W, M, M) with a positive diagonal, (W, M) if diagonal, None for a point.
         """
+
+    @abstractmethod
+    def covariance(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        """Covariance (W, M, M), or only its diagonal (W, M) if all else is zero, from `moments`."""
 
     def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
         """Divergence from the prior, summed over the W GPs, in nats, from the `moments`."""
@@ -62,6 +66,10 @@ class FullPosterior(Posterior):
     def moments(self) -> tuple[Tensor, Tensor]:
         return self.mu, self.lower.tril(-1) + torch.diag_embed(self.log_diagonal.exp())
 
+    def covariance(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        assert sqrt is not None
+        return gram(sqrt)
+
 
 class DiagonalPosterior(Posterior):
     """N(mu, diag(s^2))."""
@@ -80,6 +88,10 @@ class DiagonalPosterior(Posterior):
     def moments(self) -> tuple[Tensor, Tensor]:
         return self.mu, self.log_scale.exp()
 
+    def covariance(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        assert sqrt is not None
+        return sqrt.square()
+
 
 class DeltaPosterior(Posterior):
     """A point: its divergence stands for -log p(v = mu), the regulariser of MAP and PPGPR-delta.
@@ -97,6 +109,9 @@ class DeltaPosterior(Posterior):
 
     def moments(self) -> tuple[Tensor, None]:
         return self.mu, None
+
+    def covariance(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        return torch.zeros_like(mu)
 
     def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
         return 0.5 * (mu.square().sum() + mu.numel() * LOG_2PI)
@@ -125,6 +140,10 @@ class NaturalPosterior(Posterior):
     def moments(self) -> tuple[Tensor, Tensor]:
         mu, sqrt = _FromNatural.apply(self.theta, self.precision)
         return mu, sqrt
+
+    def covariance(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
+        assert sqrt is not None
+        return sqrt @ sqrt.mT
 
     @torch.no_grad()
     def step(self, length: float) -> None:

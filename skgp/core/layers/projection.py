@@ -20,14 +20,20 @@ from skgp.core.numerics.triangular import lower_outer, lower_product, mirrored, 
 
 
 def project(
-    Kuf: Tensor, L_inv: Tensor, q_cov: Tensor, weights: Tensor, passes: Passes = EAGER
+    Kuf: Tensor,
+    L_inv: Tensor,
+    E: Tensor,
+    q_cov: Tensor,
+    weights: Tensor,
+    passes: Passes = EAGER,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """For each GP, with S the covariance of q: weights^T A, |A|^2 and diag(A^T S A).
 
     Parameters
     ----------
     Kuf : Tensor of shape (W, M, N)
-    L_inv : Tensor of shape (W, M, M)
+    L_inv, E : Tensor of shape (W, M, M)
+        Of `whitening`; gradients come by E.
     q_cov : Tensor of shape (W, M, M) or (W, M)
         S, or its diagonal.
     weights : Tensor of shape (W, M)
@@ -39,7 +45,7 @@ def project(
     mean, explained, q : Tensor of shape (W, N)
     """
     projection = _FullProjection if q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(Kuf, L_inv, q_cov, weights, passes)
+    mean, explained, q = projection.apply(Kuf, L_inv, E, q_cov, weights, passes)
     return mean, explained, q
 
 
@@ -67,22 +73,22 @@ def project_shared(
 
 
 class _DiagonalProjection(torch.autograd.Function):
-    """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
+    """Moments for S = diag(s); the backward keeps A, nothing else of size M x N."""
 
     @staticmethod
     def forward(
-        ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor, passes: Passes
+        ctx: Any, Kuf: Tensor, L_inv: Tensor, E: Tensor, s: Tensor, q_mu: Tensor, passes: Passes
     ) -> Any:
         A = lower_product(L_inv, Kuf)
-        ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
+        ctx.save_for_backward(L_inv, s, q_mu, A)
         ctx.passes = passes
         return passes(diagonal_moments, A, q_mu, s)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
+        L_inv, s, q_mu, A = ctx.saved_tensors
         dA, d_mu, ds = ctx.passes(diagonal_slopes, A, q_mu, s, *grads)
-        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu, None
+        return upper_product(L_inv, dA), None, lower_outer(dA, A), ds, d_mu, None
 
 
 class _FullProjection(torch.autograd.Function):
@@ -90,22 +96,22 @@ class _FullProjection(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor, passes: Passes
+        ctx: Any, Kuf: Tensor, L_inv: Tensor, E: Tensor, S: Tensor, q_mu: Tensor, passes: Passes
     ) -> Any:
         A = lower_product(L_inv, Kuf)
         SA = S @ A
-        ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
+        ctx.save_for_backward(L_inv, q_mu, A, SA)
         ctx.passes = passes
         return passes(full_moments, A, SA, q_mu)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
+        L_inv, q_mu, A, SA = ctx.saved_tensors
         dA, d_mu = ctx.passes(full_slopes, A, SA, q_mu, *grads)
-        dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
+        dKuf, dE = upper_product(L_inv, dA), lower_outer(dA, A)
         # dS = A diag(d_q) A^T
         dS = mirrored(lower_outer(torch.mul(A, grads[2].unsqueeze(-2), out=dA), A))
-        return dKuf, dL_inv, dS, d_mu, None
+        return dKuf, None, dE, dS, d_mu, None
 
 
 class _SharedForm(torch.autograd.Function):

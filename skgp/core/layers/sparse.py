@@ -13,7 +13,7 @@ from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
-from skgp.core.numerics.linalg import gram, inverse_cholesky
+from skgp.core.numerics.linalg import whitening
 
 
 class Factors(NamedTuple):
@@ -23,6 +23,8 @@ class Factors(NamedTuple):
     ----------
     L_inv : Tensor of shape (W, M, M), or (1, M, M) with a shared kernel
         Inverse Cholesky factor of Kuu.
+    E : Tensor of the same shape
+        Zeros, by which gradients come to Kuu: see `whitening`.
     q_mu : Tensor of shape (W, M)
         Mean of q.
     q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
@@ -36,26 +38,12 @@ class Factors(NamedTuple):
     """
 
     L_inv: Tensor
+    E: Tensor
     q_mu: Tensor
     q_sqrt: Tensor | None
     q_cov: Tensor
     column_weights: Tensor
     basis_weights: Tensor | None
-
-
-def make_factors(
-    L_inv: Tensor,
-    q_mu: Tensor,
-    q_sqrt: Tensor | None,
-    column_weights: Tensor,
-    basis_weights: Tensor | None,
-) -> Factors:
-    """Factors, with the covariance of q computed from its root."""
-    if q_sqrt is None:
-        q_cov = torch.zeros_like(q_mu)
-    else:
-        q_cov = gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
-    return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
 
 
 def draw_inducing(n: int, factors: Factors, generator: torch.Generator) -> Tensor:
@@ -191,16 +179,17 @@ class SparseGP(SparseLayer):
         self.posterior.start(information, precision)
 
     def factors(self) -> Factors:
-        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
+        q_cov = self.posterior.covariance(q_mu, q_sqrt)
+        white = whitening(self.kernel.Kuu(self.Z), self.jitter)
+        return Factors(*white, q_mu, q_sqrt, q_cov, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         Kuf = self.kernel.Kuf(self.Z, x)
-        of_q = factors.L_inv, factors.q_cov, factors.column_weights
+        of_q = factors.q_cov, factors.column_weights
         if self.is_shared:
-            return project_shared(Kuf, *of_q)
-        return project(Kuf, *of_q, self.kernel.passes)
+            return project_shared(Kuf, factors.L_inv, *of_q)
+        return project(Kuf, factors.L_inv, factors.E, *of_q, self.kernel.passes)
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)
