@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from skgp.core.numerics.triangular import (
+    lower_between,
     lower_gram,
-    lower_lower,
-    lower_outer,
+    lower_right,
     mirrored,
     triangular_inverse,
-    upper_product,
 )
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -262,7 +261,8 @@ class _Whitening(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, None, None]:
         # A change dL of the factor is -L^-1 dL relative to L^-1. So with the gradient P in E that
         # in L is -L^-T P, and Murray (2016), Eqn 10, dK = sym(L^-T Phi(L^T dL) L^-1), becomes
-        # dK = -sym(L^-T Phi(P) L^-1). The gradient D in L^-1 itself adds D L^-T to P.
+        # dK = -L^-T (P + P^T) L^-1 / 2, P + P^T with the diagonal of P, a lower triangle. The
+        # gradient D in L^-1 itself adds D L^-T to P.
         (L_inv,) = ctx.saved_tensors
         of_L_inv, P = grads
         if of_L_inv is not None:
@@ -270,8 +270,9 @@ class _Whitening(torch.autograd.Function):
             P = rest if P is None else P + rest
         if P is None:
             return None, None, None
-        G = upper_product(L_inv, lower_lower(half_tril(P), L_inv)).neg_()
-        return through_jitter(G, ctx.jitter), None, None  # functions of K are symmetric in it
+        # K is symmetric, so a lower triangle with its elements doubled stands for both.
+        dK = half_tril(lower_between(mirrored(P.tril()), L_inv)).neg_()
+        return through_jitter(dK, ctx.jitter), None, None
 
 
 class _Gram(torch.autograd.Function):
@@ -284,7 +285,7 @@ class _Gram(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> Tensor:
         # dR = tril((dS + dS^T) R): one product, of which autograd would make two.
         (R,) = ctx.saved_tensors
-        return lower_outer(grads[0] + grads[0].mT, R.mT)
+        return lower_right(grads[0] + grads[0].mT, R)
 
 
 class _Correlated(torch.autograd.Function):

@@ -36,12 +36,23 @@ def lower_outer(A: Tensor, K: Tensor) -> Tensor:
     return out.tril_()
 
 
-def lower_lower(L: Tensor, K: Tensor) -> Tensor:
-    """L K for a lower triangular K too."""
-    out = torch.zeros_like(K)
+def lower_right(D: Tensor, L: Tensor) -> Tensor:
+    """Lower triangle of D L for D (W, M, M) that need not be triangular."""
+    out = torch.zeros_like(L)
     for start, end in _blocks(L):
-        torch.bmm(L[:, start:end, :end], K[:, :end, :end], out=out[:, start:end, :end])
-    return out
+        torch.bmm(D[:, start:, start:], L[:, start:, start:end], out=out[:, start:, start:end])
+    return out.tril_()
+
+
+def lower_between(D: Tensor, L: Tensor) -> Tensor:
+    """Lower triangle of L^T D L for symmetric D (W, M, M)."""
+    right = lower_right(D, L)
+    out = torch.zeros_like(L)
+    for start, end in _blocks(L):
+        torch.bmm(
+            L[:, start:, start:end].mT, right[:, start:, :end], out=out[:, start:end, :end]
+        )
+    return out.tril_()
 
 
 def lower_gram(L: Tensor, K: Tensor) -> Tensor:
