@@ -32,7 +32,9 @@ def test_they_are_those_of_dense_matrices(size: int) -> None:
     outer = torch.einsum("win,wjn->wij", A, K)
     torch.testing.assert_close(lower_outer(A, K), outer * lower)
     dense = normal(rng, 2, size, size)
-    torch.testing.assert_close(lower_right(dense, L), torch.einsum("wij,wjk->wik", dense, L) * lower)
+    torch.testing.assert_close(
+        lower_right(dense, L), torch.einsum("wij,wjk->wik", dense, L) * lower
+    )
     gram = torch.einsum("wij,wkj->wik", dense * lower, L) * lower
     torch.testing.assert_close(lower_gram(dense, L), gram)
     symmetric = outer + outer.mT

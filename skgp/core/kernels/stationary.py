@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
-from skgp.core.numerics.elementwise import LOG2_E, Passes, matern12, matern32, matern52, rbf
+from skgp.core.numerics.elementwise import Passes, matern12, matern32, matern52, rbf
 
 _SPREAD: Final = 0.1  # of log lengthscales around their mean, if they are pulled together
 
@@ -37,10 +37,10 @@ class Profile(NamedTuple):
 
 
 PROFILES: Final[dict[str, Profile]] = {
-    "rbf": Profile(-0.5 * LOG2_E, rbf, -0.5),
-    "matern12": Profile(LOG2_E**2, matern12, -0.5 * LOG2_E),
-    "matern32": Profile(3.0 * LOG2_E**2, matern32, -1.5),
-    "matern52": Profile(5.0 * LOG2_E**2, matern52, -5.0 / 6.0),
+    "rbf": Profile(-0.5, rbf, -0.5),
+    "matern12": Profile(1.0, matern12, -0.5),
+    "matern32": Profile(3.0, matern32, -1.5),
+    "matern52": Profile(5.0, matern52, -5.0 / 6.0),
 }
 
 

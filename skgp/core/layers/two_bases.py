@@ -22,7 +22,7 @@ class TwoBasisGP(SparseLayer):
         assert factors.basis_weights is not None
         further = factors.basis_weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
         Kuf = self.kernel.Kuf(self.Z, x)
-        white, of_q = (factors.L_inv, factors.E), (factors.q_cov, factors.column_weights)
+        white, of_q = (factors.L_inv, factors.E), (factors.q_sqrt, factors.column_weights)
         mean, explained, q = project(Kuf, *white, *of_q, self.kernel.passes)
         return mean + further.squeeze(-2), explained, q
 
@@ -82,8 +82,7 @@ class DecoupledGP(TwoBasisGP):
         K_mean = self.kernel.Kuu(self.Z_mean)
         weights = basis_weights(K_mean, self.mean_posterior.mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        q_cov = self.posterior.covariance(q_mu, q_sqrt)
-        return Factors(*white, q_mu, q_sqrt, q_cov, q_mu, weights)
+        return Factors(*white, q_mu, q_sqrt, None, q_mu, weights)
 
     def kl(self, factors: Factors) -> Tensor:
         mean_kl = self.mean_posterior.kl(self.mean_posterior.mu, None)
@@ -145,8 +144,7 @@ class OrthogonalGP(TwoBasisGP):
         q_mu, q_sqrt = self.posterior.moments()
         # f_mean = a^T (k_gx - A_mean^T A) + q_mu^T A, so A has the weights q_mu - A_mean a.
         column_weights = q_mu - (A_mean @ a.unsqueeze(-1)).squeeze(-1)
-        q_cov = self.posterior.covariance(q_mu, q_sqrt)
-        return Factors(L_inv, E, q_mu, q_sqrt, q_cov, column_weights, a)
+        return Factors(L_inv, E, q_mu, q_sqrt, None, column_weights, a)
 
     def kl(self, factors: Factors) -> Tensor:
         further = 0.5 * self.orthogonal_mu.square().sum()

@@ -49,9 +49,7 @@ def lower_between(D: Tensor, L: Tensor) -> Tensor:
     right = lower_right(D, L)
     out = torch.zeros_like(L)
     for start, end in _blocks(L):
-        torch.bmm(
-            L[:, start:, start:end].mT, right[:, start:, :end], out=out[:, start:end, :end]
-        )
+        torch.bmm(L[:, start:, start:end].mT, right[:, start:, :end], out=out[:, start:end, :end])
     return out.tril_()
 
 
