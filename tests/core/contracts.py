@@ -84,7 +84,7 @@ FACTORS = fields(
     L_inv=real("#W M M"),
     q_mu=real("W M"),
     q_sqrt=ROOT,
-    q_cov=real("W M M") | real("W M"),
+    q_cov=real("W M M") | real("W M") | None,
     column_weights=real("W M"),
     basis_weights=real("W M_mean") | None,
 )

@@ -42,6 +42,9 @@ def arguments(function: Function, n_gps: int, dtype: torch.dtype) -> tuple[Tenso
         "full_slopes",
     }:
         return ((9.0 * block.square() - 0.1) * (-1.0 if function is rbf else 1.0),)
+    if function is full_slopes:
+        rows = normal(n_gps, 11), normal(n_gps, 11)
+        return block, normal(n_gps, 7), *rows, normal(n_gps, 7, 11)
     matrices = (block, normal(n_gps, 7, 11)) if "full" in function.__name__ else (block,)
     vectors = (normal(n_gps, 7),) if "full" in function.__name__ else (normal(n_gps, 7),) * 2
     if "slopes" in function.__name__:
@@ -92,9 +95,9 @@ def test_moments_and_slopes() -> None:
             diagonal_slopes(A, mu, s, *grads),
         ),
         (
-            full_moments(A, S @ A, mu),
+            full_moments(A, root.mT @ A, mu),
             moments(leaves[0], leaves[1], S),
-            full_slopes(A, S @ A, mu, *grads),
+            full_slopes(A, mu, *grads[:2], 2.0 * S @ A * grads[2].unsqueeze(-2)),
         ),
     ):
         desired = torch.autograd.grad(results, leaves[: len(slopes)], grads)

@@ -35,6 +35,7 @@ from skgp.core.layers.projection import project
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.numerics import triangular
+from skgp.core.numerics.linalg import whitening
 
 JITTER = 1e-4
 
@@ -253,14 +254,14 @@ def test_jitter_is_relative_to_the_variance(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("kind", ["full", "diagonal"])
 def test_gradient_of_the_projection(rng: np.random.Generator, kind: str) -> None:
-    """Finite differences of q_mu^T A, |A|^2 and |q_sqrt^T A|^2 with A = L_inv Kuf."""
+    """Finite differences of q_mu^T A, |A|^2 and |q_sqrt^T A|^2 with A = Luu^-1 Kuf."""
     shape = (2, 4, 4) if kind == "full" else (2, 4)
     inputs = [normal(rng, 2, 4, 5), normal(rng, 2, 4, 4), normal(rng, *shape), normal(rng, 2, 4)]
     inputs = [value.requires_grad_() for value in inputs]
 
-    def moments(Kuf: Tensor, L_inv: Tensor, q_sqrt: Tensor, q_mu: Tensor) -> tuple[Tensor, ...]:
-        q_cov = q_sqrt @ q_sqrt.mT if kind == "full" else q_sqrt.square()
-        return project(Kuf, L_inv.tril(), q_cov, q_mu)
+    def moments(Kuf: Tensor, root: Tensor, q_sqrt: Tensor, q_mu: Tensor) -> tuple[Tensor, ...]:
+        q_sqrt = q_sqrt.tril() if kind == "full" else q_sqrt
+        return project(Kuf, *whitening(root @ root.mT, JITTER), q_sqrt, q_mu)
 
     assert torch.autograd.gradcheck(moments, inputs)
 
@@ -269,8 +270,9 @@ def test_gradient_of_the_projection_of_a_point(rng: np.random.Generator) -> None
     inputs = [normal(rng, 2, 4, 5), normal(rng, 2, 4, 4), normal(rng, 2, 4)]
     inputs = [value.requires_grad_() for value in inputs]
 
-    def moments(Kuf: Tensor, L_inv: Tensor, q_mu: Tensor) -> tuple[Tensor, Tensor]:
-        mean, explained, q = project(Kuf, L_inv.tril(), torch.zeros_like(q_mu), q_mu)
+    def moments(Kuf: Tensor, root: Tensor, q_mu: Tensor) -> tuple[Tensor, Tensor]:
+        white = whitening(root @ root.mT, JITTER)
+        mean, explained, q = project(Kuf, *white, None, q_mu)
         assert torch.all(q == 0.0)
         return mean, explained
 

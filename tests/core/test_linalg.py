@@ -19,6 +19,7 @@ from skgp.core.numerics.linalg import (
     inverse_cholesky,
     log_det_and_quadratic,
     log_mean_exp,
+    whitening,
 )
 from skgp.core.objectives.objective import ELBO, loss
 from skgp.core.stacks.stack import GPStack
@@ -161,6 +162,19 @@ def test_gradient_of_inverse_cholesky(rng: np.random.Generator, jitter: float) -
     assert torch.autograd.gradcheck(lambda k: inverse_cholesky(symmetric(k), jitter).tril(), K)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3])
+def test_gradient_by_the_relative_change(rng: np.random.Generator, share: float) -> None:
+    """(I + E) Luu^-1 with E = 0: all of a gradient may come by E, or a part of it."""
+    K, B = spd(rng, 2, 4).requires_grad_(), normal(rng, 2, 4, 3)
+
+    def columns(k: Tensor) -> Tensor:
+        L_inv, E = whitening(symmetric(k), 0.1)
+        A = L_inv.detach() @ B
+        return share * (A + E @ A) + (1.0 - share) * L_inv.tril() @ B
+
+    assert torch.autograd.gradcheck(columns, K)
+
+
 @pytest.mark.parametrize("jitter", [1e-12, 0.1])
 def test_gradient_of_basis_weights(rng: np.random.Generator, jitter: float) -> None:
     K, q_mu = spd(rng, 2, 4).requires_grad_(), normal(rng, 2, 4).requires_grad_()
@@ -289,5 +303,5 @@ def test_log_det_and_quadratic_gradients(rng: np.random.Generator) -> None:
 
 def test_gram_matrix_and_gradient(rng: np.random.Generator) -> None:
     R = normal(rng, 2, 7, 7).requires_grad_()
-    torch.testing.assert_close(gram(R), torch.einsum("wij,wkj->wik", R, R))
-    assert torch.autograd.gradcheck(gram, R)
+    torch.testing.assert_close(gram(R.tril()), torch.einsum("wij,wkj->wik", R.tril(), R.tril()))
+    assert torch.autograd.gradcheck(lambda r: gram(r.tril()), R)

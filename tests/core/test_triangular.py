@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from skgp.core.numerics.triangular import (
+    lower_between,
     lower_gram,
-    lower_lower,
     lower_outer,
     lower_product,
+    lower_right,
     mirrored,
     triangular_inverse,
     upper_product,
@@ -30,13 +31,16 @@ def test_they_are_those_of_dense_matrices(size: int) -> None:
     lower = torch.ones(size, size, dtype=L.dtype).tril()
     outer = torch.einsum("win,wjn->wij", A, K)
     torch.testing.assert_close(lower_outer(A, K), outer * lower)
-    other = normal(rng, 2, size, size).tril()
-    torch.testing.assert_close(lower_lower(L, other), torch.einsum("wij,wjk->wik", L, other))
     dense = normal(rng, 2, size, size)
+    torch.testing.assert_close(
+        lower_right(dense, L), torch.einsum("wij,wjk->wik", dense, L) * lower
+    )
     gram = torch.einsum("wij,wkj->wik", dense * lower, L) * lower
     torch.testing.assert_close(lower_gram(dense, L), gram)
     symmetric = outer + outer.mT
     torch.testing.assert_close(mirrored(symmetric.tril()), symmetric)
+    between = torch.einsum("wji,wjk,wkl->wil", L, symmetric, L) * lower
+    torch.testing.assert_close(lower_between(symmetric, L), between)
 
 
 @pytest.mark.parametrize("size", [1, 2, 80, 81, 163, 333])

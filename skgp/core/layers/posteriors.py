@@ -7,7 +7,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from skgp.core.numerics.linalg import LOG_2PI, cholesky
+from skgp.core.numerics.linalg import LOG_2PI, cholesky, half_tril
+from skgp.core.numerics.triangular import triangular_inverse
 
 Covariance = Literal["full", "diagonal", "delta", "natural"]
 
@@ -19,7 +20,7 @@ class Posterior(nn.Module, ABC):
 
     @abstractmethod
     def moments(self) -> tuple[Tensor, Tensor | None]:
-        """Mean (W, M) and triangular square root of the covariance.
+        """Mean (W, M) and lower triangular square root of the covariance.
 
         The root is (W, M, M) with a positive diagonal, (W, M) if diagonal, None for a point.
         """
@@ -139,26 +140,27 @@ class NaturalPosterior(Posterior):
 
 
 class _FromNatural(torch.autograd.Function):
-    """Mean and upper root R of the covariance, R R^T = P^-1, from theta and P."""
+    """Mean and lower root R of the covariance, R R^T = P^-1, from theta and P.
+
+    R = U^-T with P = U U^T, U upper triangular: the Cholesky factor with rows and columns reversed.
+    """
 
     @staticmethod
     def forward(ctx: Any, theta: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
-        L = cholesky(precision, _PRECISION_JITTER)
-        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand_as(L)
-        R = torch.linalg.solve_triangular(L.mT, eye, upper=True)
+        L = cholesky(precision.flip(-2, -1), _PRECISION_JITTER)
+        U = L.flip(-2, -1)
+        R = triangular_inverse(L).flip(-2, -1).mT.contiguous()
         mu = (R @ (R.mT @ theta.double().unsqueeze(-1))).squeeze(-1)
-        L, R, mu = L.to(theta.dtype), R.to(theta.dtype), mu.to(theta.dtype)
-        ctx.save_for_backward(L, R, mu)
+        U, R, mu = U.to(theta.dtype), R.to(theta.dtype), mu.to(theta.dtype)
+        ctx.save_for_backward(U, R, mu)
         return mu, R
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
-        L, R, mu = ctx.saved_tensors
+        U, R, mu = ctx.saved_tensors
         d_mu, dR = grads
-        # dS = R^-T Phi(R^T dR) R^-1 made symmetric, R^-1 = L^T (Murray 2016, for an upper root)
-        P = (R.mT @ dR).triu()
-        P.diagonal(dim1=-2, dim2=-1).mul_(0.5)
-        dS = L @ P @ L.mT
+        # dS = R^-T Phi(R^T dR) R^-1 made symmetric, R^-1 = U^T (Murray 2016, Eqn 10)
+        dS = U @ half_tril(R.mT @ dR) @ U.mT
         dS = 0.5 * (dS + dS.mT)
         # d eta_1 = dm - 2 dS m and d eta_2 = dS; P = -2 theta_2
         d_theta = d_mu - 2.0 * (dS @ mu.unsqueeze(-1)).squeeze(-1)

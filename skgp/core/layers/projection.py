@@ -16,20 +16,26 @@ from skgp.core.numerics.elementwise import (
     full_moments,
     full_slopes,
 )
-from skgp.core.numerics.triangular import lower_outer, lower_product, mirrored, upper_product
+from skgp.core.numerics.triangular import lower_outer, lower_product, upper_product
 
 
 def project(
-    Kuf: Tensor, L_inv: Tensor, q_cov: Tensor, weights: Tensor, passes: Passes = EAGER
+    Kuf: Tensor,
+    L_inv: Tensor,
+    E: Tensor,
+    q_sqrt: Tensor | None,
+    weights: Tensor,
+    passes: Passes = EAGER,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """For each GP, with S the covariance of q: weights^T A, |A|^2 and diag(A^T S A).
+    """For each GP, with R the root of the covariance of q: weights^T A, |A|^2 and |R^T A|^2.
 
     Parameters
     ----------
     Kuf : Tensor of shape (W, M, N)
-    L_inv : Tensor of shape (W, M, M)
-    q_cov : Tensor of shape (W, M, M) or (W, M)
-        S, or its diagonal.
+    L_inv, E : Tensor of shape (W, M, M)
+        Of `whitening`; gradients come by E.
+    q_sqrt : Tensor of shape (W, M, M) or (W, M), or None
+        R, lower triangular; its diagonal if that is all; None for zero.
     weights : Tensor of shape (W, M)
     passes : Passes
         How element-wise functions run.
@@ -38,8 +44,11 @@ def project(
     -------
     mean, explained, q : Tensor of shape (W, N)
     """
-    projection = _FullProjection if q_cov.dim() == 3 else _DiagonalProjection
-    mean, explained, q = projection.apply(Kuf, L_inv, q_cov, weights, passes)
+    if q_sqrt is not None and q_sqrt.dim() == 3:
+        mean, explained, q = _FullProjection.apply(Kuf, L_inv, E, q_sqrt, weights, passes)
+    else:
+        s = torch.zeros_like(weights) if q_sqrt is None else q_sqrt.square()
+        mean, explained, q = _DiagonalProjection.apply(Kuf, L_inv, E, s, weights, passes)
     return mean, explained, q
 
 
@@ -67,45 +76,46 @@ def project_shared(
 
 
 class _DiagonalProjection(torch.autograd.Function):
-    """Moments for S = diag(s); the backward keeps A and Kuf, nothing else of size M x N."""
+    """Moments for S = diag(s); the backward keeps A, nothing else of size M x N."""
 
     @staticmethod
     def forward(
-        ctx: Any, Kuf: Tensor, L_inv: Tensor, s: Tensor, q_mu: Tensor, passes: Passes
+        ctx: Any, Kuf: Tensor, L_inv: Tensor, E: Tensor, s: Tensor, q_mu: Tensor, passes: Passes
     ) -> Any:
         A = lower_product(L_inv, Kuf)
-        ctx.save_for_backward(Kuf, L_inv, s, q_mu, A)
+        ctx.save_for_backward(L_inv, s, q_mu, A)
         ctx.passes = passes
         return passes(diagonal_moments, A, q_mu, s)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, s, q_mu, A = ctx.saved_tensors
+        L_inv, s, q_mu, A = ctx.saved_tensors
         dA, d_mu, ds = ctx.passes(diagonal_slopes, A, q_mu, s, *grads)
-        return upper_product(L_inv, dA), lower_outer(dA, Kuf), ds, d_mu, None
+        return upper_product(L_inv, dA), None, lower_outer(dA, A), ds, d_mu, None
 
 
 class _FullProjection(torch.autograd.Function):
-    """Moments for a full S: one product S A serves the value and the gradient."""
+    """Moments for a full covariance R R^T, R lower triangular; the backward keeps A and R^T A."""
 
     @staticmethod
     def forward(
-        ctx: Any, Kuf: Tensor, L_inv: Tensor, S: Tensor, q_mu: Tensor, passes: Passes
+        ctx: Any, Kuf: Tensor, L_inv: Tensor, E: Tensor, R: Tensor, q_mu: Tensor, passes: Passes
     ) -> Any:
         A = lower_product(L_inv, Kuf)
-        SA = S @ A
-        ctx.save_for_backward(Kuf, L_inv, q_mu, A, SA)
+        V = upper_product(R, A)
+        ctx.save_for_backward(L_inv, R, q_mu, A, V)
         ctx.passes = passes
-        return passes(full_moments, A, SA, q_mu)
+        return passes(full_moments, A, V, q_mu)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        Kuf, L_inv, q_mu, A, SA = ctx.saved_tensors
-        dA, d_mu = ctx.passes(full_slopes, A, SA, q_mu, *grads)
-        dKuf, dL_inv = upper_product(L_inv, dA), lower_outer(dA, Kuf)
-        # dS = A diag(d_q) A^T
-        dS = mirrored(lower_outer(torch.mul(A, grads[2].unsqueeze(-2), out=dA), A))
-        return dKuf, dL_inv, dS, d_mu, None
+        L_inv, R, q_mu, A, V = ctx.saved_tensors
+        d_mean, d_explained, d_q = grads
+        # With V = R^T A and |v|^2: dV = 2 V diag(d_q), dR = tril(A dV^T), and R dV is a part of dA.
+        dV = V * (2.0 * d_q).unsqueeze(-2)
+        by_q, dR = lower_product(R, dV), lower_outer(A, dV)
+        dA, d_mu = ctx.passes(full_slopes, A, q_mu, d_mean, d_explained, by_q)
+        return upper_product(L_inv, dA), None, lower_outer(dA, A), dR, d_mu, None
 
 
 class _SharedForm(torch.autograd.Function):

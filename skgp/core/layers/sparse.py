@@ -13,7 +13,7 @@ from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Posterior
 from skgp.core.layers.projection import project, project_shared
-from skgp.core.numerics.linalg import gram, inverse_cholesky
+from skgp.core.numerics.linalg import gram, whitening
 
 
 class Factors(NamedTuple):
@@ -23,12 +23,15 @@ class Factors(NamedTuple):
     ----------
     L_inv : Tensor of shape (W, M, M), or (1, M, M) with a shared kernel
         Inverse Cholesky factor of Kuu.
+    E : Tensor of the same shape
+        Zeros, by which gradients come to Kuu: see `whitening`.
     q_mu : Tensor of shape (W, M)
         Mean of q.
     q_sqrt : Tensor of shape (W, M, M) or (W, M) or None
         Square root of the covariance of q.
-    q_cov : Tensor of shape (W, M, M) or (W, M)
-        The covariance, or only its diagonal if it is a diagonal matrix.
+    q_cov : Tensor of shape (W, M, M) or (W, M), or None
+        The covariance, or only its diagonal if it is a diagonal matrix. None where each GP has its
+        own kernel: their moments need the root alone.
     column_weights : Tensor of shape (W, M)
         Weights of the whitened columns A = L_inv Kuf in the mean of f.
     basis_weights : Tensor of shape (W, M_mean) or None
@@ -36,26 +39,19 @@ class Factors(NamedTuple):
     """
 
     L_inv: Tensor
+    E: Tensor
     q_mu: Tensor
     q_sqrt: Tensor | None
-    q_cov: Tensor
+    q_cov: Tensor | None
     column_weights: Tensor
     basis_weights: Tensor | None
 
 
-def make_factors(
-    L_inv: Tensor,
-    q_mu: Tensor,
-    q_sqrt: Tensor | None,
-    column_weights: Tensor,
-    basis_weights: Tensor | None,
-) -> Factors:
-    """Factors, with the covariance of q computed from its root."""
+def covariance(q_mu: Tensor, q_sqrt: Tensor | None) -> Tensor:
+    """Covariance of q from its root: `q_cov` of `Factors`."""
     if q_sqrt is None:
-        q_cov = torch.zeros_like(q_mu)
-    else:
-        q_cov = gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
-    return Factors(L_inv, q_mu, q_sqrt, q_cov, column_weights, basis_weights)
+        return torch.zeros_like(q_mu)
+    return gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
 
 
 def draw_inducing(n: int, factors: Factors, generator: torch.Generator) -> Tensor:
@@ -121,7 +117,7 @@ class SparseLayer(Layer):
     def unit_covariance(self, x: Tensor, factors: Factors) -> Tensor:
         # Kff - A^T A + A^T S A
         A = factors.L_inv @ self.kernel.Kuf(self.Z, x.flatten(0, 1))
-        S = factors.q_cov
+        S = covariance(factors.q_mu, factors.q_sqrt)
         SA = S @ A if S.dim() == 3 else S.unsqueeze(-1) * A
         return self.kernel.Kff(x) + in_groups(A, x).mT @ in_groups(SA - A, x)
 
@@ -191,16 +187,17 @@ class SparseGP(SparseLayer):
         self.posterior.start(information, precision)
 
     def factors(self) -> Factors:
-        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        return make_factors(L_inv, q_mu, q_sqrt, q_mu, None)
+        q_cov = covariance(q_mu, q_sqrt) if self.is_shared else None
+        white = whitening(self.kernel.Kuu(self.Z), self.jitter)
+        return Factors(*white, q_mu, q_sqrt, q_cov, q_mu, None)
 
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         Kuf = self.kernel.Kuf(self.Z, x)
-        of_q = factors.L_inv, factors.q_cov, factors.column_weights
-        if self.is_shared:
-            return project_shared(Kuf, *of_q)
-        return project(Kuf, *of_q, self.kernel.passes)
+        if factors.q_cov is not None:
+            return project_shared(Kuf, factors.L_inv, factors.q_cov, factors.column_weights)
+        of_q = factors.q_sqrt, factors.column_weights
+        return project(Kuf, factors.L_inv, factors.E, *of_q, self.kernel.passes)
 
     def kl(self, factors: Factors) -> Tensor:
         return self.posterior.kl(factors.q_mu, factors.q_sqrt)

@@ -9,8 +9,8 @@ from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.layer import Basis
 from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, Posterior
 from skgp.core.layers.projection import project
-from skgp.core.layers.sparse import Factors, SparseLayer, make_factors
-from skgp.core.numerics.linalg import basis_weights, inverse_cholesky
+from skgp.core.layers.sparse import Factors, SparseLayer
+from skgp.core.numerics.linalg import basis_weights, whitening
 
 
 class TwoBasisGP(SparseLayer):
@@ -21,8 +21,9 @@ class TwoBasisGP(SparseLayer):
     def chunk_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         assert factors.basis_weights is not None
         further = factors.basis_weights.unsqueeze(-2) @ self.kernel.Kuf(self.Z_mean, x)
-        of_q = factors.L_inv, factors.q_cov, factors.column_weights
-        mean, explained, q = project(self.kernel.Kuf(self.Z, x), *of_q, self.kernel.passes)
+        Kuf = self.kernel.Kuf(self.Z, x)
+        white, of_q = (factors.L_inv, factors.E), (factors.q_sqrt, factors.column_weights)
+        mean, explained, q = project(Kuf, *white, *of_q, self.kernel.passes)
         return mean + further.squeeze(-2), explained, q
 
     def unit_update(
@@ -77,11 +78,11 @@ class DecoupledGP(TwoBasisGP):
         self.mean_posterior.start(information, precision)
 
     def factors(self) -> Factors:
-        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        white = whitening(self.kernel.Kuu(self.Z), self.jitter)
         K_mean = self.kernel.Kuu(self.Z_mean)
         weights = basis_weights(K_mean, self.mean_posterior.mu, self.jitter)
         q_mu, q_sqrt = self.posterior.moments()
-        return make_factors(L_inv, q_mu, q_sqrt, q_mu, weights)
+        return Factors(*white, q_mu, q_sqrt, None, q_mu, weights)
 
     def kl(self, factors: Factors) -> Tensor:
         mean_kl = self.mean_posterior.kl(self.mean_posterior.mu, None)
@@ -134,7 +135,7 @@ class OrthogonalGP(TwoBasisGP):
         self.orthogonal_mu.copy_(joint.mu[:, n_first:])
 
     def factors(self) -> Factors:
-        L_inv = inverse_cholesky(self.kernel.Kuu(self.Z), self.jitter)
+        L_inv, E = whitening(self.kernel.Kuu(self.Z), self.jitter)
         A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
         # Kgg - Kgb Kbb^-1 Kbg may vanish, and a jitter relative to it too: hence an absolute one.
         rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
@@ -143,7 +144,7 @@ class OrthogonalGP(TwoBasisGP):
         q_mu, q_sqrt = self.posterior.moments()
         # f_mean = a^T (k_gx - A_mean^T A) + q_mu^T A, so A has the weights q_mu - A_mean a.
         column_weights = q_mu - (A_mean @ a.unsqueeze(-1)).squeeze(-1)
-        return make_factors(L_inv, q_mu, q_sqrt, column_weights, a)
+        return Factors(L_inv, E, q_mu, q_sqrt, None, column_weights, a)
 
     def kl(self, factors: Factors) -> Tensor:
         further = 0.5 * self.orthogonal_mu.square().sum()

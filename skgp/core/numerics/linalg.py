@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from skgp.core.numerics.triangular import (
+    lower_between,
     lower_gram,
-    lower_lower,
+    lower_right,
+    mirrored,
     triangular_inverse,
-    upper_product,
 )
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -138,8 +139,29 @@ def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M, M), dtype of K, lower triangular
     """
-    result: Tensor = _InverseCholesky.apply(K, cholesky(K.detach(), jitter), jitter)
-    return result
+    return whitening(K, jitter)[0]
+
+
+def whitening(K: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
+    """Inverse Cholesky factor, and a relative change E of it: zero, but not its gradient.
+
+    With (I + E) Luu^-1 in the place of Luu^-1 whitened columns A become A + E A, so the gradient in
+    E is the lower triangle of dA A^T, and dKuu follows from it in fewer steps than from that in
+    Luu^-1. Gradients may come by either of the two.
+
+    Parameters
+    ----------
+    K : Tensor of shape (W, M, M)
+    jitter : float
+        As in `cholesky`.
+
+    Returns
+    -------
+    L_inv : Tensor of shape (W, M, M), dtype of K, lower triangular
+    E : Tensor of shape (W, M, M)
+    """
+    L_inv, E = _Whitening.apply(K, cholesky(K.detach(), jitter), jitter)
+    return L_inv, E
 
 
 def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
@@ -164,7 +186,7 @@ def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
 
 
 def gram(R: Tensor) -> Tensor:
-    """R R^T for matrices R (W, M, M)."""
+    """R R^T for lower triangular matrices R (W, M, M)."""
     result: Tensor = _Gram.apply(R)
     return result
 
@@ -226,37 +248,44 @@ def through_jitter(dK: Tensor, jitter: float) -> Tensor:
     return dK
 
 
-class _InverseCholesky(torch.autograd.Function):
+class _Whitening(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, K: Tensor, L: Tensor, jitter: float) -> Tensor:
+    def forward(ctx: Any, K: Tensor, L: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
         L_inv = triangular_inverse(L).to(K.dtype)
         ctx.save_for_backward(L_inv)
+        ctx.set_materialize_grads(False)
         ctx.jitter = jitter
-        return L_inv
+        return L_inv, L_inv.new_zeros(()).expand_as(L_inv)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None, None]:
-        # Reverse mode of L -> L^-1 is dL = -L^-T dL_inv L^-T; with Murray (2016), Eqn 10,
-        # dK = sym(L^-T Phi(L^T dL) L^-1), and L^T dL collapses to -dL_inv L^-T.
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor | None, None, None]:
+        # A change dL of the factor is -L^-1 dL relative to L^-1. So with the gradient P in E that
+        # in L is -L^-T P, and Murray (2016), Eqn 10, dK = sym(L^-T Phi(L^T dL) L^-1), becomes
+        # dK = -L^-T (P + P^T) L^-1 / 2, P + P^T with the diagonal of P, a lower triangle. The
+        # gradient D in L^-1 itself adds D L^-T to P.
         (L_inv,) = ctx.saved_tensors
-        P = lower_gram(grads[0], L_inv)
-        P.diagonal(dim1=-2, dim2=-1).mul_(0.5)
-        G = upper_product(L_inv, lower_lower(P, L_inv))
-        return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), None, None
+        of_L_inv, P = grads
+        if of_L_inv is not None:
+            rest = lower_gram(of_L_inv, L_inv)
+            P = rest if P is None else P + rest
+        if P is None:
+            return None, None, None
+        # K is symmetric, so a lower triangle with its elements doubled stands for both.
+        dK = half_tril(lower_between(mirrored(P.tril()), L_inv)).neg_()
+        return through_jitter(dK, ctx.jitter), None, None
 
 
 class _Gram(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, R: Tensor) -> Tensor:
         ctx.save_for_backward(R)
-        return R @ R.mT
+        return mirrored(lower_gram(R, R))
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Tensor:
-        # dR = (dS + dS^T) R: one product, of which autograd would make two.
+        # dR = tril((dS + dS^T) R): one product, of which autograd would make two.
         (R,) = ctx.saved_tensors
-        dR: Tensor = (grads[0] + grads[0].mT) @ R
-        return dR
+        return lower_right(grads[0] + grads[0].mT, R)
 
 
 class _Correlated(torch.autograd.Function):

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 _BLOCK = 64  # rows of a matrix that are multiplied at a time
-_LEAF = 80  # rows from which on an inverse is made of those of two halves
 
 
 def lower_product(L: Tensor, K: Tensor) -> Tensor:
@@ -37,12 +36,21 @@ def lower_outer(A: Tensor, K: Tensor) -> Tensor:
     return out.tril_()
 
 
-def lower_lower(L: Tensor, K: Tensor) -> Tensor:
-    """L K for a lower triangular K too."""
-    out = torch.zeros_like(K)
+def lower_right(D: Tensor, L: Tensor) -> Tensor:
+    """Lower triangle of D L for D (W, M, M) that need not be triangular."""
+    out = torch.zeros_like(L)
     for start, end in _blocks(L):
-        torch.bmm(L[:, start:end, :end], K[:, :end, :end], out=out[:, start:end, :end])
-    return out
+        torch.bmm(D[:, start:, start:], L[:, start:, start:end], out=out[:, start:, start:end])
+    return out.tril_()
+
+
+def lower_between(D: Tensor, L: Tensor) -> Tensor:
+    """Lower triangle of L^T D L for symmetric D (W, M, M)."""
+    right = lower_right(D, L)
+    out = torch.zeros_like(L)
+    for start, end in _blocks(L):
+        torch.bmm(L[:, start:, start:end].mT, right[:, start:, :end], out=out[:, start:end, :end])
+    return out.tril_()
 
 
 def lower_gram(L: Tensor, K: Tensor) -> Tensor:
@@ -59,16 +67,18 @@ def mirrored(lower: Tensor) -> Tensor:
 
 
 def triangular_inverse(L: Tensor) -> Tensor:
-    """L^-1, by halves: [[A, 0], [C, B]]^-1 = [[A^-1, 0], [-B^-1 C A^-1, B^-1]]."""
-    size = L.shape[-1]
-    if size <= _LEAF:
-        eye = torch.eye(size, dtype=L.dtype, device=L.device).expand_as(L)
-        return torch.linalg.solve_triangular(L, eye, upper=False)
-    half = size // 2
+    """X = L^-1, rows by rows: with L_ii X_ii = I the others are X_ij = -X_ii sum_k<i L_ik X_kj."""
     out = torch.zeros(L.shape, dtype=L.dtype, device=L.device)
-    A, B = triangular_inverse(L[:, :half, :half]), triangular_inverse(L[:, half:, half:])
-    out[:, :half, :half], out[:, half:, half:] = A, B
-    torch.bmm(B, L[:, half:, :half] @ A, out=out[:, half:, :half]).neg_()
+    eye = torch.eye(2 * _BLOCK, dtype=L.dtype, device=L.device).expand(len(L), -1, -1)
+    for start, end in _blocks(L):
+        size = end - start
+        inverse = torch.linalg.solve_triangular(
+            L[:, start:end, start:end], eye[:, :size, :size], upper=False
+        )
+        out[:, start:end, start:end] = inverse
+        if start > 0:
+            left = L[:, start:end, :start] @ out[:, :start, :start]
+            out[:, start:end, :start].baddbmm_(inverse, left, beta=0.0, alpha=-1.0)
     return out
 
 
