@@ -217,7 +217,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        chunks = self._predictive(X)
+        chunks = self._predictive(X, joint=False)
         if return_std:
             mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
             return mean, std
@@ -251,7 +251,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         -------
         array of shape (n,) or (n, P), with a last axis k if q is an array
         """
-        (quantiles,) = self._predictive(X).gather(lambda dist: (dist.ppf(q),))
+        (quantiles,) = self._predictive(X, joint=False).gather(lambda dist: (dist.ppf(q),))
         return quantiles
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
@@ -266,7 +266,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         -------
         lower, upper : arrays of shape (n,) or (n, P)
         """
-        chunks = self._predictive(X)
+        chunks = self._predictive(X, joint=False)
         lower, upper = chunks.gather(lambda dist: dist.interval(coverage))
         return lower, upper
 
@@ -350,11 +350,16 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         shape = self._kind.shape(rows.y)
         return {"n_outputs_": math.prod(shape), "_output_shape": shape, "output_names_": names}
 
-    def _predictive(self, X: Any) -> Chunks[Any]:
-        """Predictive distributions of y of chunks of rows, in its units, noise included."""
+    def _predictive(self, X: Any, *, joint: bool = True) -> Chunks[Any]:
+        """Predictive distributions of y of chunks of rows, in its units, noise included.
+
+        Without the covariance over outputs, if not `joint`: its factors take long.
+        """
         fitted = self._snapshot()
         model, shape = fitted.model_, fitted._output_shape
-        chunks = normal_mixtures(model, fitted._inputs(X), model.predictor(), shape)
+        predictor = model.predictor()
+        of_rows = predictor if joint else lambda x: predictor(x).marginals()
+        chunks = normal_mixtures(model, fitted._inputs(X), of_rows, shape)
         return Chunks(chunks.n_rows, map(fitted._observed, chunks.parts))
 
     def _observed(self, dist: NormalMixture) -> Any:

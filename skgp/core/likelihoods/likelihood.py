@@ -32,6 +32,10 @@ class Predictive(NamedTuple):
     cov: Tensor | None
     log_share: Tensor | None = None
 
+    def marginals(self) -> "Predictive":
+        """The same of each output by itself, without their covariance."""
+        return self._replace(cov=None)
+
     def log_weights(self, log_omega: Tensor) -> Tensor:
         """Log-weights (Q K,) of the components, from those of the nodes (Q,)."""
         if self.log_share is None:
