@@ -1,6 +1,7 @@
 """The programs of benchmarks run, and their tables hold what the results say."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -60,6 +61,22 @@ def test_cost_and_memory_of_a_deep_step_are_measured(small_speed, capsys):
     assert "B = 60, S = 3, M = 10: peak" in printed
     # Three functions of the first layer and then, at each of five nodes, three and one.
     assert small_speed.passes(n_sites=5, batch_size=2, n_layers=3) == 2 * (3 + 5 * (3 + 1))
+
+
+def test_restarts_weights_and_gps_in_one_layer_are_measured(small_speed, monkeypatch, capsys):
+    def cost(function):
+        if isinstance(function, partial):
+            models = function.args[0]
+            return sum(model.n_restarts + 0.1 * (model.beta_reg == 0.3) for model in models)
+        return float(len(function.model.stack.top.Z))
+
+    small = {"N_FIT": 30, "FIT_EPOCHS": 1, "GROUPED": ((20, 5),), "seconds": cost}
+    for name, value in small.items():
+        monkeypatch.setattr(small_speed, name, value)
+    small_speed.restarts(n_features=2, repeats=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.endswith("1.00      3.00      4.10") for line in lines) == 4
+    assert sum(line.endswith("1000.00 ms      3.00    4.00") for line in lines) == 2
 
 
 def test_a_step_is_measured_against_one_of_our_own(small_speed, monkeypatch, capsys):
