@@ -27,7 +27,6 @@ from skgp.core.training.run import Run
 from skgp.exceptions import CheckpointWarning
 from skgp.fitting.recording import Recording
 
-pytestmark = pytest.mark.usefixtures("short_start")
 CASES = (*REGRESSORS, *ONE_OUTPUT, *CLASSIFIERS, *EMBEDDINGS)
 # The other phases are tested with others.
 QUICK = tuple(
