@@ -68,8 +68,8 @@ def cross_validated(
 ) -> Search:
     """Scores of held-out rows after each epoch, in the user's units; their coverage at the best.
 
-    The models of all folds train side by side, each on the rows outside of its fold, until the
-    score has not risen for long.
+    The models of all folds train epoch by epoch in turn, each on the rows outside of its fold,
+    until the score has not risen for long.
 
     Parameters
     ----------
