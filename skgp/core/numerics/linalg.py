@@ -139,7 +139,8 @@ def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     -------
     Tensor of shape (W, M, M), dtype of K, lower triangular
     """
-    return whitening(K, jitter)[0]
+    L_inv: Tensor = _Whitening.apply(K, cholesky(K.detach(), jitter), jitter)[0]
+    return L_inv
 
 
 def whitening(K: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
