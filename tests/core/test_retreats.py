@@ -86,3 +86,17 @@ def test_two_nats_per_output_are_far(
     for _ in range(3):
         run.epoch()
     assert run._n_retreats == n_taken
+
+
+def test_a_run_goes_on_from_the_state_after_a_retreat() -> None:
+    run, twin = run_of(100.0), run_of(100.0)
+    for _ in range(3):
+        run.epoch()
+    assert run._n_retreats == 1
+    twin.load_state(run.state())
+    for _ in range(3):
+        run.epoch()
+        twin.epoch()
+    assert twin.module.w.tolist() == run.module.w.tolist()
+    assert twin.history.loss_curve == run.history.loss_curve
+    assert twin._n_retreats == run._n_retreats
