@@ -105,3 +105,27 @@ def test_standard_deviations_through_a_pipeline_and_a_search(has_routing: bool) 
         dist = skgp.predict_dist(fitted, X)
         np.testing.assert_array_equal(dist.mean(), mean)
         np.testing.assert_array_equal(dist.std(), std)
+
+
+def test_means_and_intervals_of_mixed_outputs_need_no_joint_covariance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its factors take longer than all else of a prediction of many outputs."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    model = skgp.MOGPRegressor(n_inducing=5, max_iter=2, random_state=0).fit(
+        X, np.column_stack([X, X])
+    )
+    dist = model.predict_dist(X)
+
+    def refuse(cov: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("a covariance over outputs was factorised")
+
+    monkeypatch.setattr("skgp.fitting.predict.covariance_factor", refuse)
+    mean, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(mean, dist.mean(), rtol=1e-12)
+    np.testing.assert_allclose(std, dist.std(), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_quantiles(X, [0.3]), dist.ppf([0.3]), rtol=1e-9)
+    np.testing.assert_allclose(model.predict_interval(X, 0.9), dist.interval(0.9), rtol=1e-9)
+    with pytest.raises(AssertionError, match="factorised"):
+        model.predict_dist(X)
