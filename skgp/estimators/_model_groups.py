@@ -150,7 +150,7 @@ _HIDDEN_UNITS: Final[Group] = (
         "activation",
         ACTIVATIONS,
         "leaky_relu",
-        "Activation g of a: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a).",
+        "Activation g of a: max(0, a), max(0.35 a, a), erf(a), 1 + erf(a) or a erf(a).",
     ),
 )
 _READOUT: Final[Group] = (

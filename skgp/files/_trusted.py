@@ -26,7 +26,7 @@ from skgp.core.likelihoods import (
 )
 from skgp.core.marginal import exact as exact_layer
 from skgp.core.networks import features, warping
-from skgp.core.networks.activations import ErrorFunction, Ramp
+from skgp.core.networks.activations import ErrorFunction, LinearErrorFunction, Ramp
 from skgp.core.nodes import rules, sigma_points
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.stacks import (
@@ -93,7 +93,7 @@ _PARTS: Final = (  # where the torch modules of a model are defined
     *(sigma_points, softmax, sparse, stack, stationary, student_t, two_bases, units, warping),
 )
 _VALUES: Final = (
-    *(ConjugateGradients, ErrorFunction, Opening, Ramp, Rows, Scale),
+    *(ConjugateGradients, ErrorFunction, LinearErrorFunction, Opening, Ramp, Rows, Scale),
     *(stack.Connection,),
 )
 # Networks compute with tensors alone, whatever their attributes are; none runs a text or a file.

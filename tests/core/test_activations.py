@@ -56,9 +56,9 @@ def test_mean_against_quadrature(name: str, var: float) -> None:
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["erf", "shifted_erf"])
+@pytest.mark.parametrize("name", ["erf", "shifted_erf", "x_erf"])
 def test_error_functions_against_gauss_hermite(name: str) -> None:
-    """Eqns 14 and 15 where the paper's own rule, of 200 points, converges."""
+    """Eqns 14, 15 and 19 where the paper's own rule, of 200 points, converges."""
     for m in MEANS:
         for var in (0.01, 0.2, 1.0):
             g = oracle.FUNCTIONS[name]
@@ -208,3 +208,16 @@ def test_a_ramp_of_slope_one_is_the_identity(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(to_array(identity(mean)), to_array(mean), 1e-15)
     np.testing.assert_allclose(to_array(identity.mean(mean, cov.diagonal())), to_array(mean), 1e-15)
     np.testing.assert_allclose(to_array(identity.covariance(mean, cov)), to_array(cov), 1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_linear_error_function_of_wide_units_is_the_absolute_value(dtype: torch.dtype) -> None:
+    """E |a1| |a2| = 2 / pi (sqrt(1 - rho^2) + rho asin(rho)) sqrt(v1 v2) at zero means."""
+    activation = ACTIVATIONS["x_erf"]
+    rho = torch.tensor([-1.0, -0.6, 0.0, 0.99, 1.0], dtype=dtype)
+    zero, var = torch.zeros_like(rho), torch.full_like(rho, 1e8)
+    size = activation.mean(zero, var) / 1e4
+    np.testing.assert_allclose(to_array(size), math.sqrt(2.0 / math.pi), rtol=1e-6)
+    value = activation.pair_covariance(zero, var, zero, var, rho * 1e8) / 1e8
+    expected = 2.0 / math.pi * ((1.0 - rho**2).sqrt() + rho * rho.asin() - 1.0)
+    np.testing.assert_allclose(to_array(value), to_array(expected), rtol=0, atol=1e-3)

@@ -118,12 +118,64 @@ class ErrorFunction(Activation):
     def pair_covariance(
         self, mean_1: Tensor, var_1: Tensor, mean_2: Tensor, var_2: Tensor, cov: Tensor
     ) -> Tensor:
-        # erf(a) = 2 P(z < sqrt(2) a) - 1 for z ~ N(0, 1), so Eqns 15 and 16 are probabilities of
-        # z1 - sqrt(2) a1 < 0 and z2 - sqrt(2) a2 < 0.
         root_1, root_2 = (1.0 + 2.0 * var_1).sqrt(), (1.0 + 2.0 * var_2).sqrt()
-        h, k = math.sqrt(2.0) * mean_1 / root_1, math.sqrt(2.0) * mean_2 / root_2
-        both, _ = correlation_integrals(h, k, 2.0 * cov / (root_1 * root_2))
-        return 4.0 * both
+        return _error_function_covariance(mean_1, root_1, mean_2, root_2, cov)
+
+
+class LinearErrorFunction(Activation):
+    """g(a) = a erf(a): close to |a| beyond two, without its kink."""
+
+    def __call__(self, a: Tensor) -> Tensor:
+        return a * torch.erf(a)
+
+    def mean(self, mean: Tensor, var: Tensor) -> Tensor:
+        # Eqn 19: E a erf(a) = m E erf(a) + v E erf'(a)
+        spread = 1.0 + 2.0 * var
+        return mean * torch.erf(mean / spread.sqrt()) + var * _mean_pulse(mean, spread)
+
+    def pair_covariance(
+        self, mean_1: Tensor, var_1: Tensor, mean_2: Tensor, var_2: Tensor, cov: Tensor
+    ) -> Tensor:
+        # E a1 a2 e1 e2 with e = erf(a) is that of Eqn 16 under (m1 + v1 d/dm1 + c d/dm2) and the
+        # same of a2, as in the recursion above Eqn 19. The product of the means is subtracted term
+        # by term: what is left is in proportion to the covariances of e1, e2 and their slopes.
+        spread_1, spread_2 = 1.0 + 2.0 * var_1, 1.0 + 2.0 * var_2
+        root_1, root_2 = spread_1.sqrt(), spread_2.sqrt()
+        mean_e1, mean_e2 = torch.erf(mean_1 / root_1), torch.erf(mean_2 / root_2)
+        mean_p1, mean_p2 = _mean_pulse(mean_1, spread_1), _mean_pulse(mean_2, spread_2)
+        # E p1 e2 with p = erf'(a): under the weight p1 the other is N(m2 - 2 c m1 / (1 + 2 v1), .)
+        shifted_1 = mean_1 - 2.0 * cov * mean_2 / spread_2
+        shifted_2 = mean_2 - 2.0 * cov * mean_1 / spread_1
+        left_1 = (spread_1 - 4.0 * cov.square() / spread_2).clamp_min(1.0)
+        left_2 = (spread_2 - 4.0 * cov.square() / spread_1).clamp_min(1.0)
+        p1_e2 = mean_p1 * torch.erf(shifted_2 / left_2.sqrt())
+        e1_p2 = mean_p2 * torch.erf(shifted_1 / left_1.sqrt())
+        p1_p2 = mean_p1 * _mean_pulse(shifted_2, left_2)
+        cov_e = _error_function_covariance(mean_1, root_1, mean_2, root_2, cov)
+        at_fixed_means = mean_1 * mean_2 * cov_e
+        at_fixed_means = at_fixed_means + mean_1 * var_2 * (e1_p2 - mean_e1 * mean_p2)
+        at_fixed_means = at_fixed_means + mean_2 * var_1 * (p1_e2 - mean_p1 * mean_e2)
+        at_fixed_means = at_fixed_means + var_1 * var_2 * (p1_p2 - mean_p1 * mean_p2)
+        # d/dm of E p1 e2 is -2 (m1 E p1 e2 + c E p1 p2) / (1 + 2 v1).
+        joint = cov_e + mean_e1 * mean_e2 + mean_1 * p1_e2 / spread_1 + mean_2 * e1_p2 / spread_2
+        slopes = 1.0 / spread_1 + 1.0 / spread_2 - 1.0
+        return at_fixed_means + cov * joint + cov.square() * slopes * p1_p2
+
+
+def _mean_pulse(mean: Tensor, spread: Tensor) -> Tensor:
+    """E erf'(a) for a of this mean and the variance v, with the spread 1 + 2 v."""
+    return 2.0 / math.sqrt(math.pi) * (-mean.square() / spread).exp() / spread.sqrt()
+
+
+def _error_function_covariance(
+    mean_1: Tensor, root_1: Tensor, mean_2: Tensor, root_2: Tensor, cov: Tensor
+) -> Tensor:
+    """Cov(erf(a1), erf(a2)), with roots of 1 + 2 v."""
+    # erf(a) = 2 P(z < sqrt(2) a) - 1 for z ~ N(0, 1), so Eqns 15 and 16 are probabilities of
+    # z1 - sqrt(2) a1 < 0 and z2 - sqrt(2) a2 < 0.
+    h, k = math.sqrt(2.0) * mean_1 / root_1, math.sqrt(2.0) * mean_2 / root_2
+    both, _ = correlation_integrals(h, k, 2.0 * cov / (root_1 * root_2))
+    return 4.0 * both
 
 
 def _deviation(var: Tensor) -> Tensor:
@@ -136,4 +188,5 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "leaky_relu": Ramp(0.35),
     "erf": ErrorFunction(0.0),
     "shifted_erf": ErrorFunction(1.0),
+    "x_erf": LinearErrorFunction(),
 }
