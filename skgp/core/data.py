@@ -31,9 +31,13 @@ class Batch(NamedTuple):
         Row weights with mean one over the training data; None if all are equal.
     rows : Tensor of shape (B,) or None
         Numbers of the rows in the table; None where nothing depends on them.
+    known_noise : Tensor of shape (B, P) or None
+        Variances of noise that the targets have beside the learned one, zero where missing; None if
+        there is none.
     """
 
     x: Tensor
     targets: Targets
     weight: Tensor | None
     rows: Tensor | None = None
+    known_noise: Tensor | None = None

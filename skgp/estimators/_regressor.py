@@ -1,6 +1,7 @@
 """Regressors: targets that are scaled and may be missing, and predictive distributions."""
 
 import math
+from functools import partial
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -19,7 +20,6 @@ from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
     check_observed,
-    check_rows,
     check_same_names,
     check_same_shape,
     split_rows,
@@ -85,19 +85,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             If training diverges and does not recover.
         """
         with self._becoming() as (working, report):
-            working._validate_params()
-            reset = not working._continues()
-            rows = working._rows(X, y, sample_weight, reset=reset)
-            check_same_names("y_val", working._names_of(y_val), working._names_of(y))
-            check_observed(rows.y, missing=working._kind.missing)
-            report += working._outliers_to_check(rows)
-            rng = check_random_state(working.random_state)
-            given = X_val, y_val, sample_weight_val
-            rows, held_out = working._split_off(
-                rows, given, rng, read=working._rows_to_validate, split=split_rows
-            )
-            kind = working._targets(), working._remembered(y, rows, reset=reset)
-            report += working._train(X, y, rows, held_out, rng, *kind)
+            report += working._fit(X, y, sample_weight, (X_val, y_val, sample_weight_val))
         return self
 
     @available_if(_takes_streams)
@@ -309,21 +297,34 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         tags.target_tags.multi_output = self._kind is not BOUNDS
         return tags
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+    def _fit(
+        self, X: Any, y: Any, weight: Any, held_out: tuple[Any, Any, Any], *noise: Any
+    ) -> list[Warning]:
+        """Fit to rows, perhaps with known noise, theirs and of held-out ones; return warnings."""
+        self._validate_params()
+        reset, noise = not self._continues(), noise or (None, None)
+        rows = self._rows(X, y, weight, noise[0], reset=reset)
+        check_same_names("y_val", self._names_of(held_out[1]), self._names_of(y))
+        check_observed(rows.y, missing=self._kind.missing)
+        report, rng = self._outliers_to_check(rows), check_random_state(self.random_state)
+        read = partial(self._rows_to_validate, noise=noise[1])
+        rows, validation = self._split_off(rows, held_out, rng, read=read, split=split_rows)
+        kind = self._targets(), self._remembered(y, rows, reset=reset)
+        return report + self._train(X, y, rows, validation, rng, *kind)
+
+    def _rows(self, X: Any, y: Any, weight: Any, noise: Any = None, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
         kind = self._kind
-        rows = check_rows(self, X, y, sample_weight, reset=reset, read=kind.read)
-        kind.check(rows.y, "y")
+        rows = kind.rows(self, X, y, weight, noise, reset=reset)
         if not reset:
             check_same_shape("y", rows.y, kind.shape(rows.y), self._output_shape)
             check_same_names("y", self._names_of(y), self._names)
         return rows
 
-    def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:
+    def _rows_to_validate(self, X: Any, y: Any, weight: Any, training: Rows, noise: Any) -> Rows:
         kind = self._kind
-        rows = check_rows(self, X, y, sample_weight, reset=False, read=kind.read, suffix="_val")
+        rows = kind.rows(self, X, y, weight, noise, reset=False, suffix="_val")
         check_same_shape("y_val", rows.y, kind.shape(rows.y), kind.shape(training.y))
-        kind.check(rows.y, "y_val")
         return rows
 
     @property

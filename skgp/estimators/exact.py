@@ -135,7 +135,60 @@ class ExactGPRegressor(GPRegressor):
         build = partial(build_exact, self.max_cholesky_size, self.jitter)
         return replace(collapsed_recipe(self, build), goes_on=release)
 
-    def condition_on(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        noise_variance: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
+        noise_variance_val: Any = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, D)
+            Inputs; finite numbers.
+        y : array-like of shape (n,) or (n, P)
+            Targets, in any units. NaN in an (n, P) array marks a missing entry, which is skipped.
+        sample_weight : array-like of shape (n,), optional
+            Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
+            between 1e-15 and 1e15.
+        noise_variance : array-like of the shape of y, optional
+            Known noise of each target, in squared units of y, whatever `normalize_y` is. The
+            learned noise is added. Predictions are of targets with the learned noise alone. The
+            same as `alpha` of scikit-learn's GP, but split with the rows by cross-validation.
+        X_val, y_val, sample_weight_val, noise_variance_val : array-like, optional
+            Held-out rows: their mean log density is recorded after each epoch and, with
+            `early_stopping`, decides when to stop. Without them `early_stopping` holds out
+            `validation_fraction` of the rows. A row counts as -20 nats per output in standardised
+            units at least, so that one wrong target cannot decide.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument has a wrong shape, type or value; the message names it.
+        NonFiniteLossError
+            If training diverges and does not recover.
+        """
+        if X_val is None and noise_variance_val is not None:
+            raise ValueError("noise_variance_val is given without X_val and y_val")
+        held_out, noise = (X_val, y_val, sample_weight_val), (noise_variance, noise_variance_val)
+        with self._becoming() as (working, report):
+            report += working._fit(X, y, sample_weight, held_out, *noise)
+        return self
+
+    def condition_on(
+        self, X: Any, y: Any, sample_weight: Any = None, *, noise_variance: Any = None
+    ) -> Self:
         """A copy of the fitted model that knows further rows.
 
         Kernel, noise, prior mean and scales stay as they are; `fit` finds new ones. Up to
@@ -148,6 +201,8 @@ class ExactGPRegressor(GPRegressor):
         y : array-like of shape (n,) or (n, P)
             NaN in an (n, P) array marks a missing entry.
         sample_weight : array-like of shape (n,), optional
+        noise_variance : array-like of the shape of y, optional
+            Known noise of each target, as in `fit`.
 
         Returns
         -------
@@ -161,7 +216,7 @@ class ExactGPRegressor(GPRegressor):
             If the kernel matrix of all rows does not fit.
         """
         known = self._snapshot()
-        rows = known._rows(X, y, sample_weight, reset=False)
+        rows = known._rows(X, y, sample_weight, noise_variance, reset=False)
         model = known.model_
         with recorded_gradients():
             table = scaled_table(rows, (model.x_scale, model.y_scale), model.log_weights)

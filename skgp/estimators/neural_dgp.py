@@ -127,7 +127,9 @@ class NeuralDGPRegressor(GPRegressor):
         kernel: LayerKernels = "matern52",
         n_latents: int | None = None,
         n_hidden: int | None = None,
-        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "x_erf", "identity"] = "erf",
+        activation: Literal[
+            "relu", "leaky_relu", "erf", "shifted_erf", "x_erf", "identity"
+        ] = "erf",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 10,
         n_prediction_samples: int = 128,

@@ -208,8 +208,10 @@ class Reader:
         name, state = _fields(data, "class", "state")
         cls = self._known(name, self._trust.value)
         if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
-            _fields(state, *inspect.signature(cls).parameters)
-            values = {name: self._value(value) for name, value in state.items()}
+            # A later version may have more fields than the file.
+            defaults = getattr(cls, "_field_defaults", {})
+            _fields(defaults | _typed(state, dict), *inspect.signature(cls).parameters)
+            values = defaults | {name: self._value(value) for name, value in state.items()}
         else:
             values = self._attributes(cls, state)
         if issubclass(cls, tuple):

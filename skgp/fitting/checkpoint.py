@@ -133,7 +133,7 @@ def _hash_of_rows(rows: Rows | None) -> str:
     if rows is None:
         return "None"
     digest = hashlib.sha256()
-    for array in (rows.X, rows.y, rows.weight):
+    for array in (rows.X, rows.y, rows.weight, rows.known_noise):
         digest.update(b"None" if array is None else f"{array.dtype.str}{array.shape}".encode())
         for part in _parts(array):
             digest.update(part.data)

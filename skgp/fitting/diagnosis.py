@@ -185,8 +185,9 @@ def _divergence(
     # Not the loss, whose divergence can be many nats per row of a small table.
     rows = _some_rows(model, table)
     density = model.mean_log_density(rows) + rows.mean_log_unit
-    share_seen = 1.0 - np.isnan(rows.Y).mean(0)
-    normal = -0.5 * share_seen @ np.log(2.0 * np.pi * np.e * _variances(table))
+    variances = _variances(table) + rows.scaled_noise(slice(None))
+    of_entries = ~np.isnan(rows.Y) * np.log(2.0 * np.pi * np.e * variances)
+    normal = -0.5 * of_entries.mean(0).sum()
     if density >= normal - _RISE * table.n_outputs:
         return []
     remedy = f"set {_scaling(model)}=True"
@@ -345,7 +346,8 @@ def _some_rows(model: Model, table: Table) -> Table:
     X = table.X
     if model.inputs is not None:  # nobody observed them, and the table holds where they started
         X = model.inputs.posterior.of_rows(slice(None)).mean.detach().cpu().numpy()
-    return Table(X[index], table.Y[index], weight, *scales, model.log_weights)
+    noise = None if table.known_noise is None else table.known_noise[index]
+    return Table(X[index], table.Y[index], weight, *scales, model.log_weights, known_noise=noise)
 
 
 def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor, Tensor]]:
@@ -356,6 +358,9 @@ def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tenso
         x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)
         y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(like)
         predictive = predictor(x)
+        if table.known_noise is not None:
+            noise = torch.from_numpy(table.scaled_noise(index)).to(like)
+            predictive = predictive._replace(var=predictive.var + noise)
         yield predictive, predictive.log_weights(like).exp()[:, None, None], y
 
 

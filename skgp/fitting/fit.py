@@ -100,23 +100,22 @@ def make_table(
     rows: Rows, targets: Targets, running: Running, like: Tensor, ranks: Ranks = ALONE
 ) -> Table:
     """A table with scales of its own."""
-    X, y, weight, _ = rows
-    Y = y.reshape(len(y), -1)
+    X, weight, (Y, noise) = rows.X, rows.weight, rows.columns
     values = targets.values(Y, weight)
     scale = Cached(make_scale, running.memory, Scale)
-    scales = scale(X, weight, targets.scales[0]), scale(values, weight, targets.scales[1])
+    scales = scale(X, weight, targets.scales[0]), scale(values, weight, targets.scales[1], noise)
     scales = (
         common_scale(X, weight, scales[0], ranks),
         common_scale(values, weight, scales[1], ranks),
     )
     check_scale(values, scales[1], *targets.names)
-    return Table(X, Y, weight, *scales, like, ranks)
+    return Table(X, Y, weight, *scales, like, ranks, noise)
 
 
 def scaled_table(rows: Rows, scales: Scales, like: Tensor, ranks: Ranks = ALONE) -> Table:
     """A table with given scales."""
-    X, y, weight, _ = rows
-    return Table(X, y.reshape(len(y), -1), weight, *scales, like, ranks)
+    Y, noise = rows.columns
+    return Table(rows.X, Y, rows.weight, *scales, like, ranks, noise)
 
 
 def first_models(
@@ -130,7 +129,7 @@ def first_models(
 ) -> list[Model]:
     """One initial model per restart."""
     seeds = [draw_seed(rng) for _ in range(running.n_restarts)]
-    weight = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
+    weight = table.weight_at_start
     groups, keys = targets.groups(table.Y), table.keys
     n_wanted = math.ceil(_SETUP_ROWS / table.ranks.n)
     rows, weight = subsample(weight, groups, keys, n_wanted, make_seed(seeds[0], "rows"))

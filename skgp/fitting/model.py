@@ -196,7 +196,10 @@ class Model(nn.Module):
         self, batch: Batch, latents: Callable[[Tensor], Latent], log_weights: Tensor
     ) -> Tensor:
         """Predictive log densities (B,) of a batch, in units of the scaled targets."""
-        terms = PREDICTIVE.term(self.likelihood, latents(batch.x), batch.targets)
+        latent = latents(batch.x)
+        if batch.known_noise is not None:  # of each output, which is one function
+            latent = latent._replace(v_prior=latent.v_prior + batch.known_noise)
+        terms = PREDICTIVE.term(self.likelihood, latent, batch.targets)
         return PREDICTIVE.reduce(terms, log_weights)
 
 

@@ -40,17 +40,27 @@ class Rows(NamedTuple):
         Positive.
     numbers : array of shape (n,), or None
         Of the rows among those that the user passed; None if these are all.
+    known_noise : array of the shape of y, float64, or None
+        Variances of noise that the targets are known to have, zero where y is missing.
     """
 
     X: Array
     y: Array
     weight: Array | None
     numbers: Array | None = None
+    known_noise: Array | None = None
+
+    @property
+    def columns(self) -> tuple[Array, Array | None]:
+        """Targets and their known noise, of shape (n, P)."""
+        shape, noise = (len(self.y), -1), self.known_noise
+        return self.y.reshape(shape), None if noise is None else noise.reshape(shape)
 
     def take(self, index: Array) -> "Rows":
         """The rows of an index or mask."""
-        weight = None if self.weight is None else self.weight[index]
-        return Rows(taken(self.X, index), self.y[index], weight)
+        parts = self.weight, self.known_noise
+        weight, noise = (None if part is None else part[index] for part in parts)
+        return Rows(taken(self.X, index), self.y[index], weight, known_noise=noise)
 
     def merged(self) -> "Rows":
         """Distinct pairs of X and y in sorted order, with the sums of their weights."""
@@ -74,6 +84,7 @@ def check_rows(
     reset: bool,
     read: Callable[[Any, str], Array],
     suffix: str = "",
+    noise_variance: Any = None,
 ) -> Rows:
     """Validate inputs, targets and weights; rows of weight zero are dropped.
 
@@ -89,6 +100,7 @@ def check_rows(
         Such as `read_targets`.
     suffix : str
         What follows X, y and sample_weight in the names of the arguments.
+    noise_variance : array-like of the shape of y, or None
 
     Raises
     ------
@@ -100,7 +112,8 @@ def check_rows(
     y = read(y, name)
     check_consistent_length(X, y)
     check_magnitude(y, name)
-    rows = _weighted(X, y, sample_weight, suffix)
+    noise = None if noise_variance is None else _read_noise(noise_variance, y, suffix)
+    rows = _weighted(Rows(X, y, None, known_noise=noise), sample_weight, suffix)
     if np.isnan(rows.y).all():
         raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
     return rows
@@ -174,7 +187,7 @@ def check_labels(
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)
-    return _weighted(X, y, sample_weight, suffix)
+    return _weighted(Rows(X, y, None), sample_weight, suffix)
 
 
 def check_sorted(y: Any, name: str) -> None:
@@ -203,16 +216,35 @@ def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix:
     return checked
 
 
-def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
+def _read_noise(noise_variance: Any, y: Array, suffix: str) -> Array:
+    """Variances of the shape of y; zero where y is missing, whatever stands there."""
+    name = f"noise_variance{suffix}"
+    noise = _read_array(noise_variance, name, ensure_all_finite="allow-nan")
+    if noise.shape != y.shape:
+        raise ValueError(
+            f"{name} has shape {noise.shape}, but a variance for each entry of y{suffix} needs the "
+            f"shape {y.shape}"
+        )
+    noise = np.where(np.isnan(y), 0.0, noise)
+    wrong = ~(noise.reshape(len(y), -1) >= 0.0).all(axis=1)
+    if wrong.any():
+        row = wrong.argmax()
+        raise ValueError(
+            f"{name} holds {noise[row].tolist()} in row {row}: pass variances, in squared units of "
+            f"y{suffix}, and zero where no noise is known beside that which the fit learns"
+        )
+    return noise
+
+
+def _weighted(rows: Rows, sample_weight: Any, suffix: str) -> Rows:
     """Rows with validated weights, without those of weight zero."""
-    rows = Rows(X, y, None)
     if sample_weight is None:
         return rows
     sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
     try:
         with reading("sample_weight"):
             weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+                sample_weight, rows.X, dtype=np.float64, ensure_non_negative=True
             )
     except ValueError as error:
         message = str(error).replace("sample_weight", f"sample_weight{suffix}")
@@ -224,7 +256,7 @@ def _weighted(X: Array, y: Array, sample_weight: Any, suffix: str) -> Rows:
             f"sample_weight{suffix} holds {extreme:g}: weights must be zero or between "
             f"{LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}; divide all of them by their mean"
         )
-    rows = Rows(X, y, weight)
+    rows = rows._replace(weight=weight)
     if weight.all():
         return rows
     numbers = np.flatnonzero(weight)

@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 
 FAR: Final = 1e9  # scaled inputs beyond it are cut off
 _FAR_TARGET = 1e12  # whose square is within the range of float32
+_LEAST_SHARE = 1e-30  # of the variance of a column, that is not known noise
+_DISCOUNTS = 30  # of noisy targets, after each of which the scale is that of the others
 _ORDINARY = 1e100  # where squares are far from the ends of the range of float64
 # Of a column's unit, in units of the spacing of floats at its largest number: the quantiles of a
 # narrow distribution have to be different numbers.
@@ -169,9 +171,34 @@ def check_scale(values: Array, scale: Scale, name: str, switch: str) -> None:
         )
 
 
-def make_scale(values: Array, sample_weight: Array | None, enabled: bool) -> Scale:
-    """A `Scale` by a function, because results of functions can be cached on disk."""
-    return Scale(values, sample_weight, enabled)
+def make_scale(
+    values: Array, sample_weight: Array | None, enabled: bool, known_noise: Array | None = None
+) -> Scale:
+    """A `Scale` by a function, because results of functions can be cached on disk.
+
+    With known noise (n, d) an entry counts in proportion to var / (var + noise), where var is the
+    variance of the values so weighted. So the scale does not depend on what is all noise, and where
+    all entries have the same noise it is as without.
+    """
+    scale = Scale(values, sample_weight, enabled)
+    if known_noise is None or not enabled:
+        return scale
+    z, noise = scale.apply(values), known_noise / np.square(scale.unit)
+    weight = ~np.isnan(z) * (1.0 if sample_weight is None else sample_weight[:, np.newaxis])
+    z, mean, var = np.nan_to_num(z), np.zeros(z.shape[1]), np.ones(z.shape[1])
+    for _ in range(_DISCOUNTS):
+        share = weight * var / (var + noise)
+        share /= np.fmax(share.sum(axis=0), np.finfo(float).tiny)
+        mean = (share * z).sum(axis=0)
+        var = np.fmax((share * np.square(z - mean)).sum(axis=0), np.finfo(float).tiny)
+    is_alone = var < _LEAST_SHARE  # all but one entry of the column are noise
+    mean, var = np.where(is_alone, 0.0, mean), np.where(is_alone, 1.0, var)
+    high = np.nan_to_num(np.fmax.reduce(values, axis=0))
+    size = np.nan_to_num(np.fmax.reduce(np.abs(values), axis=0))
+    varies = np.fmin.reduce(values, axis=0) < high
+    unit = scale.unit * np.sqrt(var)
+    scale._set(scale.offset + scale.unit * mean, unit, varies, high, size)
+    return scale
 
 
 def common_scale(values: Array, sample_weight: Array | None, own: Scale, ranks: Ranks) -> Scale:
@@ -220,6 +247,9 @@ class Table:
     x_scale, y_scale : Scale
     like : Tensor
         Its dtype and device are those of the batches.
+    ranks : Ranks
+    known_noise : array of shape (n, P) or None
+        Variances of noise that the targets are known to have.
     """
 
     def __init__(
@@ -231,6 +261,7 @@ class Table:
         y_scale: Scale,
         like: Tensor,
         ranks: Ranks = ALONE,
+        known_noise: Array | None = None,
     ) -> None:
         self.X = X
         self.Y = Y
@@ -239,6 +270,7 @@ class Table:
         self.like = like
         self.sample_weight = sample_weight
         self.ranks = ranks
+        self.known_noise = known_noise
         n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
         self.n_data = ranks.sum(n_data)
         self.n_rows = ranks.count(len(X))
@@ -256,6 +288,23 @@ class Table:
     def keys(self) -> Keys:
         """Numbers that look random and depend only on the contents of a row."""
         return row_keys(self.X, self.Y)
+
+    @property
+    def weight_at_start(self) -> Array:
+        """Weights (n,) of the rows for initial values: noisy ones count for less."""
+        weight = np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+        if self.known_noise is None:
+            return weight
+        noise = self.scaled_noise(slice(None))  # of outputs, each of about unit variance
+        return weight * (1.0 / (1.0 + noise)).mean(axis=1)
+
+    def scaled_noise(self, index: Any) -> Array:
+        """Known noise variances of the scaled targets of some rows, zero if there are none."""
+        if self.known_noise is None:
+            return np.zeros((1, self.n_outputs))
+        with np.errstate(over="ignore"):
+            noise = self.known_noise[index] / np.square(self.y_scale.unit)
+        return noise.clip(max=_FAR_TARGET**2)
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
         """Numbers of the rows in a random order.
@@ -286,7 +335,8 @@ class Table:
         weight = None
         if self.sample_weight is not None:
             weight = self._tensor(self.sample_weight[index] / self._mean_weight)
-        return Batch(x, Targets(y, mask), weight, rows.to(self.like.device))
+        noise = None if self.known_noise is None else self._tensor(self.scaled_noise(index))
+        return Batch(x, Targets(y, mask), weight, rows.to(self.like.device), noise)
 
     def _tensor(self, values: Array) -> Tensor:
         return torch.from_numpy(values).to(self.like)

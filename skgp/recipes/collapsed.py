@@ -146,7 +146,9 @@ def _observed(model: Model, batch: Batch, n_data: float) -> ObservedRows:
     if batch.weight is not None:
         weight = weight * batch.weight.to(like)
     x = model.stack.features(batch.x.to(like))
-    return ObservedRows(x, y.to(like).mT, weight, None if mask is None else mask.to(like).mT)
+    parts = mask, batch.known_noise
+    mask, noise = (None if part is None else part.to(like).mT for part in parts)
+    return ObservedRows(x, y.to(like).mT, weight, mask, noise)
 
 
 # ------------------------------------------------------------------ FITC

@@ -2,6 +2,10 @@
 
 Small tables go through one Cholesky factor, large ones through conjugate gradients; both need
 the n x n matrix. It is built by `Kernel.Kuu`, so any kernel will do, in units of the variance.
+
+Rows may have known noise beside the learned one. Divided by a root of noise / learned noise, of
+which `shares` are the inverses, they all have the learned noise, and jitter is as small beside a
+row of much noise as beside the others.
 """
 
 from collections.abc import Callable
@@ -37,9 +41,10 @@ class ExactGP(Layer):
 
     x: Tensor  # (n, D)
     count: Tensor  # weight of each target (W, n), zero where there is none
-    noise_var: Tensor  # (W,)
+    noise_var: Tensor  # learned, (W,)
+    shares: Tensor  # root of learned noise / noise of each target (W, n), zero where there is none
     residual: Tensor  # y - mean (W, n), zero where there is no target
-    alpha: Tensor  # C^-1 (y - mean), (W, n), with C = K + shift in units of the variance
+    alpha: Tensor  # C^-1 (y - mean), (W, n), with C = K + noise in units of the variance
     L_inv: Tensor | None  # inverse Cholesky factor of C (W, n, n), zero where there is no target
 
     def __init__(
@@ -51,6 +56,7 @@ class ExactGP(Layer):
         self.register_buffer("x", x)
         self.register_buffer("count", x.new_zeros(n_gps, n_rows))
         self.register_buffer("noise_var", x.new_ones(n_gps))
+        self.register_buffer("shares", x.new_zeros(n_gps, n_rows))
         self.register_buffer("residual", x.new_zeros(n_gps, n_rows))
         self.register_buffer("alpha", x.new_zeros(n_gps, n_rows))
         is_factored = not solver.takes(n_rows)
@@ -82,10 +88,11 @@ class ExactGP(Layer):
         self.count.copy_(count)
         self.residual.copy_(r)
         self.noise_var.copy_(noise_var)
+        self.shares.copy_(_shares(rows, count, noise_var))
         if self.L_inv is not None:
-            K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
+            K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
             L_inv = inverse_cholesky(_add_diagonal(K, shift), self.jitter)
-            self.L_inv.copy_(L_inv * (self.count > 0).unsqueeze(-1))
+            self.L_inv.copy_(L_inv * self.shares.unsqueeze(-2))
         self.alpha.copy_(self._solve(r.unsqueeze(-1)).squeeze(-1))
 
     @torch.no_grad()
@@ -104,16 +111,18 @@ class ExactGP(Layer):
         r, count = rows.residuals_and_counts(self.mean)
         more = self.over(torch.cat([self.x, rows.x]))
         more.noise_var.copy_(self.noise_var)
+        shares = _shares(rows, count, self.noise_var)
+        more.shares.copy_(torch.cat([self.shares, shares], -1))
         more.count.copy_(torch.cat([self.count, count], -1))
         more.residual.copy_(torch.cat([self.residual, r], -1))
         if more.L_inv is not None and self.L_inv is not None:
-            n, observed = len(self.x), (count > 0).unsqueeze(-1)
+            n = len(self.x)
             A = self.L_inv @ self.kernel.Kuf(self.x.expand(len(count), -1, -1), rows.x)
-            A = A * observed.mT
-            K, shift = _system(self.kernel, rows.x, count, self.noise_var)
-            new = inverse_cholesky(_add_diagonal(K, shift) - A.mT @ A, self.jitter) * observed
+            A = A * shares.unsqueeze(-2)
+            K, shift = _system(self.kernel, rows.x, count, shares, self.noise_var)
+            new = inverse_cholesky(_add_diagonal(K, shift) - A.mT @ A, self.jitter)
             more.L_inv[:, :n, :n] = self.L_inv
-            more.L_inv[:, n:, n:] = new
+            more.L_inv[:, n:, n:] = new * shares.unsqueeze(-2)
             more.L_inv[:, n:, :n] = -new @ (A.mT @ self.L_inv)
         more.alpha.copy_(more._solve(more.residual.unsqueeze(-1)).squeeze(-1))
         return more
@@ -127,13 +136,14 @@ class ExactGP(Layer):
         shift = _shift(self.kernel, self.count, self.noise_var)
         if self.L_inv is None:
             K, diagonal = self._system()
-            log_det, _ = self.solver.log_det_and_quadratic(K, diagonal, self.residual)
+            log_det, _ = self.solver.log_det_and_quadratic(K, diagonal, self.residual * self.shares)
         else:
-            diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1)
+            diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1) / self.shares
             log_det = -2.0 * torch.where(self.count > 0, diagonal, 1.0).log().sum(-1)
         quadratic = (self.residual * self.alpha).sum(-1)
-        parts = self.count, self.noise_var, shift
-        return _log_density(self.kernel, *parts, log_det, quadratic)
+        squares = torch.where(self.count > 0, self.shares, 1.0).square()
+        noise = self.noise_var.unsqueeze(-1) / squares
+        return _log_density(self.kernel, self.count, noise, shift, log_det, quadratic)
 
     def factors(self) -> Explained:
         """What a prediction call computes once: the map from Kuf to the explained share."""
@@ -141,10 +151,11 @@ class ExactGP(Layer):
         if L_inv is not None:
             return lambda Kuf: (L_inv @ Kuf).square().sum(-2)
         K, shift = self._system()
-        observed = (self.count > 0).unsqueeze(-1)
+        shares = self.shares.unsqueeze(-1)
 
         def explained(Kuf: Tensor) -> Tensor:
-            return (Kuf * self.solver.solve(K, shift, Kuf * observed)).sum(-2)
+            scaled = Kuf * shares
+            return (scaled * self.solver.solve(K, shift, scaled)).sum(-2)
 
         return explained
 
@@ -169,21 +180,23 @@ class ExactGP(Layer):
         # f = g + k^T C^-1 (y - c - g(x) - e) with g from the prior and the noise e of the rows
         g = prior(self.x[None, None]).movedim(0, -1)  # (W, n, S)
         e = torch.randn(g.shape, generator=generator, dtype=g.dtype).to(g.device)
-        noise = self._system()[1].sqrt().unsqueeze(-1) * e
+        deviation = torch.where(self.count > 0, self._system()[1].sqrt() / self.shares, 0.0)
+        noise = deviation.unsqueeze(-1) * e
         alpha = (self.alpha / self.kernel.variance.sqrt().unsqueeze(-1)).unsqueeze(-1)
         weights = alpha - self._solve(g + noise)
         return [Basis(self.x.unsqueeze(0), weights.movedim(-1, 0))]
 
     def _system(self) -> tuple[Tensor, Tensor]:
-        """K (W, n, n), and the diagonal (W, n) that makes C of it."""
-        K, shift = _system(self.kernel, self.x, self.count, self.noise_var)
+        """K (W, n, n) of scaled rows, and the diagonal (W, n) that makes their C of it."""
+        K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
         return K, _with_jitter(K, shift, self.jitter)
 
     def _solve(self, rhs: Tensor) -> Tensor:
         """C^-1 rhs (W, n, B), zero where there is no target."""
         if self.L_inv is not None:
             return self.L_inv.mT @ (self.L_inv @ rhs)
-        return self.solver.solve(*self._system(), rhs * (self.count > 0).unsqueeze(-1))
+        shares = self.shares.unsqueeze(-1)
+        return shares * self.solver.solve(*self._system(), rhs * shares)
 
     def kl(self, factors: Explained) -> Tensor:
         return torch.zeros_like(self.noise_var[0])
@@ -192,7 +205,7 @@ class ExactGP(Layer):
 def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Tensor:
     """Log marginal likelihood of W independent GPs, differentiable in the parameters.
 
-    A row of weight k counts as k rows with the same inputs and targets:
+    A row of weight k counts as k rows with the same inputs and targets, and noise s2 each:
     N(y; f, s2)^k = N(y; f, s2 / k) (2 pi s2)^(-(k - 1) / 2) k^(-1/2).
 
     Parameters
@@ -215,42 +228,52 @@ def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Te
     """
     kernel, solver = gp.kernel, gp.solver
     r, count = rows.residuals_and_counts(gp.mean)
-    K, shift = _system(kernel, rows.x, count, noise_var)
+    shares = _shares(rows, count, noise_var)
+    r = r * shares
+    K, shift = _system(kernel, rows.x, count, shares, noise_var)
     if solver.takes(len(rows.x)):
         log_det, quadratic = solver.log_det_and_quadratic(K, _with_jitter(K, shift, gp.jitter), r)
     else:
         log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, gp.jitter)
-    return _log_density(kernel, count, noise_var, shift, log_det, quadratic)
+    noise = rows.all_noise(noise_var)
+    return _log_density(kernel, count, noise, shift, log_det, quadratic)
 
 
 def _log_density(
     kernel: Kernel,
     count: Tensor,
-    noise_var: Tensor,
+    noise: Tensor,
     shift: Tensor,
     log_det: Tensor,
     quadratic: Tensor,
 ) -> Tensor:
-    """Log marginal likelihoods (W,), given log |C| and r^T C^-1 r."""
+    """Log marginal likelihoods (W,), given log |C| of scaled rows and r^T C^-1 r."""
     # |K + shift| / |shift| is free of units, and rows without a target have no share in it.
-    of_rows = count * (LOG_2PI + noise_var.log().unsqueeze(-1)) - shift.log()
+    of_rows = count * (LOG_2PI + noise.log()) - shift.log()
     return -0.5 * (of_rows.sum(-1) + log_det + quadratic / kernel.variance)
 
 
-def _system(kernel: Kernel, x: Tensor, count: Tensor, noise_var: Tensor) -> tuple[Tensor, Tensor]:
-    """K (W, n, n) and the noise (W, n), in units of the variance.
+def _shares(rows: ObservedRows, count: Tensor, noise_var: Tensor) -> Tensor:
+    """Roots of learned noise / noise of the rows, (W, n); zero without a target."""
+    shares = (noise_var.unsqueeze(-1) / rows.all_noise(noise_var)).sqrt()
+    return torch.where(count > 0, shares, 0.0)
+
+
+def _system(
+    kernel: Kernel, x: Tensor, count: Tensor, shares: Tensor, noise_var: Tensor
+) -> tuple[Tensor, Tensor]:
+    """K (W, n, n) of rows scaled by their shares, and their noise, in units of the variance.
 
     A row without a target is cut out: its covariances are zero, its noise is one.
     """
-    observed = count > 0
     K = kernel.Kuu(x.expand(count.shape[0], -1, -1))
-    if not bool(observed.all()):
-        K = K * (observed.unsqueeze(-1) & observed.unsqueeze(-2))
+    if not bool((shares == 1.0).all()):
+        K = K * (shares.unsqueeze(-1) * shares.unsqueeze(-2))
     return K, _shift(kernel, count, noise_var)
 
 
 def _shift(kernel: Kernel, count: Tensor, noise_var: Tensor) -> Tensor:
-    """The noise (W, n) of the rows, in units of the variance; one without a target."""
+    """The learned noise (W, n) of the rows, in units of the variance; one without a target."""
     observed = count > 0
     ratio = (noise_var / kernel.variance).unsqueeze(-1)
     return torch.where(observed, ratio / torch.where(observed, count, 1.0), 1.0)

@@ -17,12 +17,16 @@ class ObservedRows(NamedTuple):
     weight : Tensor of shape (n,)
     mask : Tensor of shape (W, n) or None
         One where a target is observed, zero where it is missing; None if nothing is missing.
+    known_noise : Tensor of shape (W, n) or None
+        Variances of noise that the targets have beside the learned one, zero where missing; None if
+        there is none.
     """
 
     x: Tensor
     y: Tensor
     weight: Tensor
     mask: Tensor | None = None
+    known_noise: Tensor | None = None
 
     def residuals_and_counts(self, mean: Tensor) -> tuple[Tensor, Tensor]:
         """Residuals y - mean, and how often each counts; zero where a target is missing.
@@ -39,3 +43,8 @@ class ObservedRows(NamedTuple):
         y, weight = self.y, self.weight
         count = weight.expand_as(y) if self.mask is None else weight * self.mask
         return torch.where(count > 0, y - mean.unsqueeze(-1), 0.0), count
+
+    def all_noise(self, noise_var: Tensor) -> Tensor:
+        """Noise variances (W, n) of the targets, the learned ones (W,) and the known ones."""
+        learned = noise_var.unsqueeze(-1).expand_as(self.y)
+        return learned if self.known_noise is None else learned + self.known_noise
