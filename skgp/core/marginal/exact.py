@@ -255,8 +255,11 @@ def _log_density(
 
 def _shares(rows: ObservedRows, count: Tensor, noise_var: Tensor) -> Tensor:
     """Roots of learned noise / noise of the rows, (W, n); zero without a target."""
+    observed = count > 0
+    if rows.known_noise is None:
+        return observed.to(count)
     shares = (noise_var.unsqueeze(-1) / rows.all_noise(noise_var)).sqrt()
-    return torch.where(count > 0, shares, 0.0)
+    return torch.where(observed, shares, 0.0)
 
 
 def _system(

@@ -45,6 +45,6 @@ class ObservedRows(NamedTuple):
         return torch.where(count > 0, y - mean.unsqueeze(-1), 0.0), count
 
     def all_noise(self, noise_var: Tensor) -> Tensor:
-        """Noise variances (W, n) of the targets, the learned ones (W,) and the known ones."""
-        learned = noise_var.unsqueeze(-1).expand_as(self.y)
+        """Noise variances (W, n) or (W, 1) of the targets, learned ones (W,) and known ones."""
+        learned = noise_var.unsqueeze(-1)
         return learned if self.known_noise is None else learned + self.known_noise
