@@ -53,7 +53,7 @@ def problem(rng):
 
 
 def rows_of(problem):
-    return ObservedRows(*(problem.get(name) for name in ("x", "y", "weight", "mask")))
+    return ObservedRows(*(problem.get(n) for n in ("x", "y", "weight", "mask", "known_noise")))
 
 
 def exact_log_marginal(**problem):
@@ -86,18 +86,30 @@ def moments_of(gp, x_test):
     return torch.cat([latent.f_mean, latent.f_var])
 
 
+def known_noise(rng, n_rows):
+    """Of each GP and row, from nothing to 10^6 times the learned noise."""
+    return torch.from_numpy(0.1 * 10.0 ** rng.uniform(-6, 6, (N_GPS, n_rows)))
+
+
+@pytest.mark.parametrize("has_known", [False, True], ids=["learned", "known"])
 @pytest.mark.parametrize("name", ["rbf", "matern12", "matern32", "matern52"])
-def test_scikit_learn_gives_the_same_predictions_and_likelihood(rng, name):
+def test_scikit_learn_gives_the_same_predictions_and_likelihood(rng, name, has_known):
     problem = make_problem(rng, 30, name)
+    alpha = to_array(problem["noise_var"])[:, None] * np.ones(30)
+    if has_known:
+        problem["known_noise"] = known_noise(rng, 30)
+        alpha += to_array(problem["known_noise"])
     x_test = normal(rng, 15, 2)
-    values, moments = value_of(problem), moments_of(conditioned(problem), x_test)
+    gp = conditioned(problem)
+    values, moments = value_of(problem), moments_of(gp, x_test)
+    np.testing.assert_allclose(gp.log_marginal(), values, rtol=1e-9)
     nu = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
     for w in range(N_GPS):
         scale = to_array(problem["kernel"].lengthscale[w])
         unit = RBF(scale) if name == "rbf" else Matern(scale, nu=nu[name])
         oracle = GaussianProcessRegressor(
             ConstantKernel(problem["kernel"].variance[w].item()) * unit,
-            alpha=problem["noise_var"][w].item(),
+            alpha=alpha[w],
             optimizer=None,
         )
         mean = problem["mean"][w].item()
@@ -110,10 +122,15 @@ def test_scikit_learn_gives_the_same_predictions_and_likelihood(rng, name):
 
 @pytest.mark.parametrize("solver", [CHOLESKY, ITERATIVE], ids=["cholesky", "iterative"])
 def test_row_of_weight_k_equals_k_rows(problem, rng, solver):
-    """Also with weight zero; the stochastic log-determinant is compared in a test of its own."""
+    """Also with weight zero; the stochastic log-determinant is compared in a test of its own.
+
+    Each of the k rows has the known noise of the row for itself.
+    """
     weight = torch.from_numpy(rng.integers(0, 4, 30).astype(float))
+    problem["known_noise"] = known_noise(rng, 30)
     rows = np.repeat(np.arange(30), weight.long())
-    repeated = {"x": problem["x"][rows], "y": problem["y"][:, rows]}
+    repeated = {name: problem[name][:, rows] for name in ("y", "known_noise")}
+    repeated["x"] = problem["x"][rows]
     repeated["weight"] = torch.ones(len(rows)).double()
     if solver is CHOLESKY:
         expected = value_of(problem, **repeated)
@@ -129,12 +146,15 @@ def test_missing_targets_are_dropped(problem, rng, solver):
     """Each GP misses rows of its own."""
     mask = torch.from_numpy((rng.random((N_GPS, 30)) < 0.6).astype(float))
     weight = torch.from_numpy(rng.uniform(0.5, 2.0, 30))
+    noise = known_noise(rng, 30)
     changes = {"y": torch.where(mask > 0, problem["y"], np.nan), "mask": mask, "weight": weight}
+    changes["known_noise"] = torch.where(mask > 0, noise, 0.0)
     x_test = normal(rng, 9, 2)
     moments = moments_of(conditioned(problem, solver=solver, **changes), x_test)
     for w in range(N_GPS):
         rows = np.flatnonzero(mask[w])
         left = {"x": problem["x"][rows], "y": problem["y"][:, rows], "weight": weight[rows]}
+        left["known_noise"] = noise[:, rows]
         if solver is CHOLESKY:
             expected = value_of(problem, **left)[w].item()
             assert value_of(problem, **changes)[w].item() == pytest.approx(expected, rel=1e-10)
@@ -155,8 +175,8 @@ def test_fractional_weight_is_a_power_of_the_likelihood(problem):
 
 
 def test_gradients_of_every_parameter_through_the_cholesky_factor(rng):
-    """With weights and missing targets."""
-    problem = make_problem(rng, 12)
+    """With weights, missing targets and known noise."""
+    problem = make_problem(rng, 12) | {"known_noise": known_noise(rng, 12)}
     kernel = problem["kernel"]
     problem["weight"] = torch.from_numpy(rng.uniform(0.5, 2.0, 12))
     problem["mask"] = torch.from_numpy((rng.random((N_GPS, 12)) < 0.8).astype(float))
@@ -187,7 +207,7 @@ def gradients(problem, solver):
 
 
 def test_stochastic_likelihood_and_gradient_agree_with_the_cholesky_factor(rng):
-    """Mean over 20 seeds within four standard errors, with weights and missing targets.
+    """Mean over 20 seeds within four standard errors, with weights, missing targets, known noise.
 
     What does not hang on the probes (the derivative in the mean) has no standard error, hence the
     relative 1e-4.
@@ -195,6 +215,7 @@ def test_stochastic_likelihood_and_gradient_agree_with_the_cholesky_factor(rng):
     problem = make_problem(rng, 150) | {"jitter": 1e-3}
     problem["weight"] = torch.from_numpy(rng.uniform(0.5, 2.0, 150))
     problem["mask"] = torch.from_numpy((rng.random((N_GPS, 150)) < 0.9).astype(float))
+    problem["known_noise"] = known_noise(rng, 150)
     exact = gradients(problem, CHOLESKY)
     draws = torch.stack(
         [
@@ -327,6 +348,22 @@ def test_any_gpytorch_kernel_gives_the_value_of_its_stationary_twin(problem, rng
     for solver in (CHOLESKY, ITERATIVE):
         moments = moments_of(conditioned(problem, kernel=twin, solver=solver), x_test)
         np.testing.assert_allclose(moments, wanted, **TOLERANCE[solver])
+
+
+@pytest.mark.parametrize("solver", [CHOLESKY, ITERATIVE], ids=["cholesky", "iterative"])
+def test_a_row_of_endless_known_noise_tells_nothing(problem, rng, solver):
+    """Beside log N(y; 0, noise), and whatever jitter there is: its row is as long as the others."""
+    problem |= {"jitter": 1e-10, "known_noise": known_noise(rng, 30)}
+    left = {name: problem[name][:, 1:] for name in ("y", "known_noise")}
+    left |= {"x": problem["x"][1:], "weight": problem["weight"][1:]}
+    problem["known_noise"][:, 0], problem["y"][:, 0] = 1e24, 1e6
+    x_test = normal(rng, 9, 2)
+    moments = moments_of(conditioned(problem, solver=solver), x_test)
+    wanted = moments_of(conditioned(problem, **left), x_test)
+    np.testing.assert_allclose(moments, wanted, **TOLERANCE[solver])
+    if solver is CHOLESKY:
+        alone = -0.5 * np.log(2.0 * np.pi * 1e24)
+        np.testing.assert_allclose(value_of(problem), value_of(problem, **left) + alone, rtol=1e-9)
 
 
 def test_matrix_without_a_cholesky_factor_is_an_error(problem):

@@ -55,12 +55,13 @@ def shared_layer(rng: np.random.Generator) -> SparseGP:
 
 
 def exact_layer(rng: np.random.Generator, solver: ConjugateGradients = CHOLESKY) -> ExactGP:
-    """Two GPs over weighted rows, of which the second has not observed all."""
+    """Two GPs over weighted rows with known noise, of which the second has not observed all."""
     gp = ExactGP(random_kernel(rng, "matern32", 2, 3), normal(rng, 9, 3), JITTER, solver).double()
     mask = torch.ones(2, 9).double()
     mask[1, :4] = 0.0
     weight = torch.from_numpy(rng.uniform(0.5, 2.0, 9))
-    rows = ObservedRows(normal(rng, 9, 3), normal(rng, 2, 9), weight, mask)
+    noise = mask * torch.linspace(0.0, 4.0, 9)
+    rows = ObservedRows(normal(rng, 9, 3), normal(rng, 2, 9), weight, mask, noise)
     with torch.no_grad():
         gp.mean.copy_(normal(rng, 2))
     gp.condition(rows, torch.tensor([0.1, 0.3]).double())
