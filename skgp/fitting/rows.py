@@ -219,12 +219,13 @@ def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix:
 def _read_noise(noise_variance: Any, y: Array, suffix: str) -> Array:
     """Variances of the shape of y; zero where y is missing, whatever stands there."""
     name = f"noise_variance{suffix}"
-    noise = _read_array(noise_variance, name, ensure_all_finite="allow-nan")
-    if noise.shape != y.shape:
+    shape = np.shape(noise_variance)
+    if shape != y.shape:
         raise ValueError(
-            f"{name} has shape {noise.shape}, but a variance for each entry of y{suffix} needs the "
-            f"shape {y.shape}"
+            f"{name} has shape {shape}, but a variance for each entry of y{suffix} needs the shape "
+            f"{y.shape}"
         )
+    noise = _read_array(noise_variance, name, ensure_all_finite="allow-nan")
     noise = np.where(np.isnan(y), 0.0, noise)
     wrong = ~(noise.reshape(len(y), -1) >= 0.0).all(axis=1)
     if wrong.any():
