@@ -17,8 +17,8 @@ from skgp import ExactGPRegressor, load, save
 from skgp.compose import cross_val_predict_dist
 
 N = 60
-FAST = {"max_iter": 10, "random_state": 0}
-SHORT = {"max_iter": 2, "random_state": 0}
+FAST = {"max_iter": 10, "input_warping": False, "random_state": 0}
+SHORT = {"max_iter": 2, "input_warping": False, "random_state": 0}
 
 
 @pytest.fixture
@@ -262,7 +262,6 @@ def test_messages(table):
         (noise[1:], r"noise_variance has shape \(59,\).*needs the shape \(60,\)"),
         (0.1, r"noise_variance has shape \(\)"),
         (noise[:, None], r"noise_variance has shape \(60, 1\)"),
-        (["a"] * N, "noise_variance"),
     ):
         with pytest.raises(ValueError, match=match):
             model.fit(X, y, noise_variance=wrong)
