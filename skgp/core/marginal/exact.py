@@ -136,7 +136,7 @@ class ExactGP(Layer):
         shift = _shift(self.kernel, self.count, self.noise_var)
         if self.L_inv is None:
             K, diagonal = self._system()
-            log_det, _ = self.solver.log_det_and_quadratic(K, diagonal, self.residual * self.shares)
+            log_det, _ = self.solver.log_det_and_quadratic(K, diagonal, self.residual)
         else:
             diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1) / self.shares
             log_det = -2.0 * torch.where(self.count > 0, diagonal, 1.0).log().sum(-1)
