@@ -83,6 +83,8 @@ class ExactGPRegressor(GPRegressor):
 
         \log \mathcal{N}\left(y \mid c, K + \sigma^2 I\right) .
 
+    Known noise of the rows (`noise_variance` of `fit`) is added to the diagonal.
+
     References
     ----------
     .. [1] $parametric
