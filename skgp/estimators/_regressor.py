@@ -20,6 +20,7 @@ from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
     check_observed,
+    check_rows,
     check_same_names,
     check_same_shape,
     split_rows,
@@ -85,7 +86,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             If training diverges and does not recover.
         """
         with self._becoming() as (working, report):
-            report += working._fit(X, y, sample_weight, (X_val, y_val, sample_weight_val))
+            outliers, parts = working._read(X, y, sample_weight, (X_val, y_val, sample_weight_val))
+            report += outliers + working._train(X, y, *parts)
         return self
 
     @available_if(_takes_streams)
@@ -297,10 +299,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         tags.target_tags.multi_output = self._kind is not BOUNDS
         return tags
 
-    def _fit(
-        self, X: Any, y: Any, weight: Any, held_out: tuple[Any, Any, Any], *noise: Any
-    ) -> list[Warning]:
-        """Fit to rows, perhaps with known noise, theirs and of held-out ones; return warnings."""
+    def _read(self, X: Any, y: Any, weight: Any, held_out: Any, *noise: Any) -> tuple[Any, Any]:
+        """Warnings, and what `_train` takes; known `noise` is of the rows and of those held out."""
         self._validate_params()
         reset, noise = not self._continues(), noise or (None, None)
         rows = self._rows(X, y, weight, noise[0], reset=reset)
@@ -310,21 +310,23 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         read = partial(self._rows_to_validate, noise=noise[1])
         rows, validation = self._split_off(rows, held_out, rng, read=read, split=split_rows)
         kind = self._targets(), self._remembered(y, rows, reset=reset)
-        return report + self._train(X, y, rows, validation, rng, *kind)
+        return report, (rows, validation, rng, *kind)
 
     def _rows(self, X: Any, y: Any, weight: Any, noise: Any = None, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
-        kind = self._kind
-        rows = kind.rows(self, X, y, weight, noise, reset=reset)
+        kind, known = self._kind, {"noise_variance": noise}
+        rows = check_rows(self, X, y, weight, reset=reset, read=kind.read, **known)
+        kind.check(rows.y, "y")
         if not reset:
             check_same_shape("y", rows.y, kind.shape(rows.y), self._output_shape)
             check_same_names("y", self._names_of(y), self._names)
         return rows
 
     def _rows_to_validate(self, X: Any, y: Any, weight: Any, training: Rows, noise: Any) -> Rows:
-        kind = self._kind
-        rows = kind.rows(self, X, y, weight, noise, reset=False, suffix="_val")
+        kind, of_val = self._kind, {"suffix": "_val", "noise_variance": noise}
+        rows = check_rows(self, X, y, weight, reset=False, read=kind.read, **of_val)
         check_same_shape("y_val", rows.y, kind.shape(rows.y), kind.shape(training.y))
+        kind.check(rows.y, "y_val")
         return rows
 
     @property

@@ -185,7 +185,8 @@ class ExactGPRegressor(GPRegressor):
             raise ValueError("noise_variance_val is given without X_val and y_val")
         held_out, noise = (X_val, y_val, sample_weight_val), (noise_variance, noise_variance_val)
         with self._becoming() as (working, report):
-            report += working._fit(X, y, sample_weight, held_out, *noise)
+            outliers, parts = working._read(X, y, sample_weight, held_out, *noise)
+            report += outliers + working._train(X, y, *parts)
         return self
 
     def condition_on(

@@ -216,7 +216,7 @@ class NeuralMOGPRegressor(GPRegressor):
         random_state: Any = None,
         kernel: KernelLike = "matern52",
         n_hidden: int | None = None,
-        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "x_erf"] = "shifted_erf",
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "xerf"] = "shifted_erf",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 32,
         n_prediction_samples: int = 128,

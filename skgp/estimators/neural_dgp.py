@@ -29,8 +29,8 @@ from skgp.recipes.readouts import Hidden, Identity, normal_mixing
     activation=replace(
         Deviation.choice(*ACTIVATIONS, "identity", default="erf"),
         text="""
-        Activation g: max(0, a), max(0.35 a, a), erf(a) or 1 + erf(a). "identity" has no units and
-        no biases: it is the paper's plain DGP.
+        Activation g: max(0, a), max(0.35 a, a), erf(a), 1 + erf(a) or a erf(a). "identity" has no
+        units and no biases: it is the paper's plain DGP.
         """,
     ),
     inference=Deviation(default='"sampling"'),
@@ -127,9 +127,7 @@ class NeuralDGPRegressor(GPRegressor):
         kernel: LayerKernels = "matern52",
         n_latents: int | None = None,
         n_hidden: int | None = None,
-        activation: Literal[
-            "relu", "leaky_relu", "erf", "shifted_erf", "x_erf", "identity"
-        ] = "erf",
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "xerf", "identity"] = "erf",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 10,
         n_prediction_samples: int = 128,

@@ -195,7 +195,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
         random_state: Any = None,
         kernel: KernelLike = "matern52",
         n_hidden: int | None = None,
-        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "x_erf"] = "leaky_relu",
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "xerf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 32,
         n_prediction_samples: int = 128,

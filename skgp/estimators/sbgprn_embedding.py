@@ -182,7 +182,7 @@ class NeuralSBGPRNEmbedding(Embedding):
         random_state: Any = None,
         kernel: KernelLike = "rbf",
         n_hidden: int | None = None,
-        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "x_erf"] = "leaky_relu",
+        activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "xerf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 8,
         n_prediction_samples: int = 128,

@@ -5,15 +5,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from sklearn.base import BaseEstimator
-
 from skgp.core.bounds import stand_ins
 from skgp.fitting.fit import themselves
 from skgp.fitting.rows import (
-    Rows,
     any_targets,
     check_counts,
-    check_rows,
     outputs_of,
     read_bounds,
     read_targets,
@@ -52,23 +48,6 @@ class Kind:
     values: Callable[[Array, Array | None], Array] = themselves
     can_scale: bool = True
     missing: str = "NaN"
-
-    def rows(
-        self,
-        estimator: BaseEstimator,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        noise_variance: Any,
-        *,
-        reset: bool,
-        suffix: str = "",
-    ) -> Rows:
-        """Validated rows of this kind, see `check_rows`."""
-        given = {"suffix": suffix, "noise_variance": noise_variance}
-        rows = check_rows(estimator, X, y, sample_weight, reset=reset, read=self.read, **given)
-        self.check(rows.y, f"y{suffix}")
-        return rows
 
 
 REALS: Final = Kind()

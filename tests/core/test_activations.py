@@ -56,7 +56,7 @@ def test_mean_against_quadrature(name: str, var: float) -> None:
         np.testing.assert_allclose(value, expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["erf", "shifted_erf", "x_erf"])
+@pytest.mark.parametrize("name", ["erf", "shifted_erf", "xerf"])
 def test_error_functions_against_gauss_hermite(name: str) -> None:
     """Eqns 14, 15 and 19 where the paper's own rule, of 200 points, converges."""
     for m in MEANS:
@@ -213,7 +213,7 @@ def test_a_ramp_of_slope_one_is_the_identity(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_linear_error_function_of_wide_units_is_the_absolute_value(dtype: torch.dtype) -> None:
     """E |a1| |a2| = 2 / pi (sqrt(1 - rho^2) + rho asin(rho)) sqrt(v1 v2) at zero means."""
-    activation = ACTIVATIONS["x_erf"]
+    activation = ACTIVATIONS["xerf"]
     rho = torch.tensor([-1.0, -0.6, 0.0, 0.99, 1.0], dtype=dtype)
     zero, var = torch.zeros_like(rho), torch.full_like(rho, 1e8)
     size = activation.mean(zero, var) / 1e4

@@ -16,7 +16,7 @@ FUNCTIONS: dict[str, Function] = {
     "leaky_relu": lambda a: np.maximum(0.35 * a, a),
     "erf": erf,
     "shifted_erf": lambda a: 1.0 + erf(a),
-    "x_erf": lambda a: a * erf(a),
+    "xerf": lambda a: a * erf(a),
 }
 _HERMITE = np.polynomial.hermite_e.hermegauss(200)
 _LEGENDRE = np.polynomial.legendre.leggauss(200)

@@ -188,5 +188,5 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "leaky_relu": Ramp(0.35),
     "erf": ErrorFunction(0.0),
     "shifted_erf": ErrorFunction(1.0),
-    "x_erf": LinearErrorFunction(),
+    "xerf": LinearErrorFunction(),
 }
