@@ -42,6 +42,8 @@ CHANGES: dict[str, list[Any]] = {
     "width": [1],
     "latent_dim": [3],
     "class_weight": ["balanced"],
+    "gamma": [1.05],
+    "renyi_order": [0.5],
     "batch_size": [1],
     "device": ["abacus"],
     "dtype": ["float32"],

@@ -145,6 +145,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "beta_reg": [-0.1, np.nan, "1", None, True],
     "n_orthogonal": [-1, 1.5, None, False],
     "gamma": [1.0, 0.9, np.nan, "1.03"],
+    "renyi_order": [0.0, -0.5, np.nan, np.inf, "0.5"],
     "optimizer": ["sgd", "", None],
     "feature_extractor": ["dense", 5, [], [0], [4, 2.5], [[3]], [True], nn.Linear(3, 2)],
     "weight_decay": [-1e-4, np.nan, None],

@@ -56,4 +56,5 @@ def latent_loss(
         fit = objective.reduce(terms, log_omega) - draw.local_kl
     else:
         fit = objective.reduce(terms + draw.log_ratio, log_omega)
-    return regularised(fit, stack, factors, batch.weight, beta_reg=beta_reg, n_data=n_data)
+    divergence = objective.regulariser(stack, factors)
+    return regularised(fit, stack, divergence, batch.weight, beta_reg=beta_reg, n_data=n_data)
