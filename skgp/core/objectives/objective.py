@@ -43,6 +43,8 @@ class Objective(NamedTuple):
         Draws of a row's latent covariates for each draw of the functions. Their log ratios
         log p(w) - log q(w) are parts of the terms then; None stands for one draw, and for the
         divergence KL(q(w) || p(w)) outside of the reduction.
+    is_doubly_reparameterized : bool
+        Whether the gradient in the parameters of q(w) is that of Tucker et al. (2018).
     regulariser : callable (stack, factors of its layers) -> scalar
         Divergence that `beta_reg` weighs.
     """
@@ -50,6 +52,7 @@ class Objective(NamedTuple):
     term: Term
     reduce: Reduction
     n_importance: int | None = None
+    is_doubly_reparameterized: bool = False
     regulariser: Regulariser = kl
 
 
@@ -88,9 +91,10 @@ def gamma_predictive(gamma: float) -> Objective:
     return Objective(partial(Gaussian.gamma_score, gamma=gamma), average)
 
 
-def importance_weighted(n_importance: int) -> Objective:
+def importance_weighted(n_importance: int, *, doubly_reparameterized: bool = False) -> Objective:
     """The bound with K draws of the covariates (importance-weighted paper, Eqn 11)."""
-    return Objective(expected_log_prob, partial(average_of_log_means, n_importance), n_importance)
+    reduce = partial(average_of_log_means, n_importance)
+    return Objective(expected_log_prob, reduce, n_importance, doubly_reparameterized)
 
 
 def loss(
