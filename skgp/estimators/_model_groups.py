@@ -133,6 +133,7 @@ MODEL_PARAMETERS: Final[Group] = (
     _WEIGHT_DECAY,
     _KL_ANNEALING,
     _N_IMPORTANCE,
+    Parameter.choice("gradient", ("reparameterized", "doubly_reparameterized"), "reparameterized"),
 )
 
 _N_LATENTS_HALF: Final[Group] = (

@@ -60,8 +60,8 @@ class PPGPRRegressor(GPRegressor):
         Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
     gamma : float, optional
         If given, greater than 1: the gamma score of the predictive density replaces its log
-        ([1]_, section 3.4), so that outliers pull less. 1.01 to 1.1 are usual; the larger, the more
-        robust, and the narrower the predictions where the noise has heavy tails.
+        ([1]_, section 3.4), so that outliers pull less. 1.01 to 1.1 are usual; where many targets
+        of a region are outliers, it takes 1.3. The larger, the narrower are the predictions.
     renyi_order : float, optional
         If given, positive: the order a of the Renyi divergence of q(u) from p(u), which then
         replaces the KL divergence ([1]_, section 3.4). Less than one constrains q(u) less, more

@@ -44,6 +44,7 @@ CHANGES: dict[str, list[Any]] = {
     "class_weight": ["balanced"],
     "gamma": [1.05],
     "renyi_order": [0.5],
+    "gradient": ["doubly_reparameterized"],
     "batch_size": [1],
     "device": ["abacus"],
     "dtype": ["float32"],

@@ -165,6 +165,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "latent_dim": [0, -1, 1.5, None],
     "inference": ["iw", "", None, 1],
     "n_importance": [0, -1, 2.5, None],
+    "gradient": ["score", "", None, 1],
     "amortized": ["yes", None, 2],
     "width": [0, -3, 1.5, "inputs"],
     "quadrature": ["qr4", "", None, 3],

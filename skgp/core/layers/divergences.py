@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.linalg import LOG_2PI
+from skgp.core.numerics.linalg import LOG_2PI, gram, log_det_and_quadratic
 from skgp.exceptions import NotPositiveDefiniteError
 
 # Of a mean (W, M) and a root of the covariance, as `Posterior.moments` returns them, in nats.
@@ -46,30 +46,29 @@ def renyi(mu: Tensor, sqrt: Tensor | None, *, order: float) -> Tensor:
     rest = 1.0 - order
     if sqrt.dim() == mu.dim():
         excess = rest * (sqrt.square() - 1.0)
-        _check_mixture(bool((excess > -1.0).all()), order)
-        squares = (mu.square() / (1.0 + excess)).sum()
-        log_det = excess.log1p().sum()
+        if not bool((excess > -1.0).all()):
+            raise _infinite(order)
+        log_det, squares = excess.log1p(), mu.square() / (1.0 + excess)
     else:
-        root = sqrt.double()
-        eye = torch.eye(mu.shape[-1], dtype=root.dtype, device=root.device)
-        L, info = torch.linalg.cholesky_ex(order * eye + rest * (root @ root.mT))
-        _check_mixture(not bool(info.any()), order)
-        column = mu.to(L).unsqueeze(-1)
-        squares = torch.linalg.solve_triangular(L, column, upper=False).square().sum()
-        log_det = _log_det(mu, L)
+        S = gram(sqrt.double())
+        C = rest * S + torch.diag_embed(torch.full_like(S[..., 0], order))
+        try:
+            log_det, squares = log_det_and_quadratic(C, mu.double(), 0.0)
+        except NotPositiveDefiniteError as error:
+            raise _infinite(order) from error
+    log_det, squares = log_det.sum(), squares.sum()
     return 0.5 * (order * squares + log_det / rest - _log_det(mu, sqrt)).to(mu.dtype)
 
 
 def _log_det(mu: Tensor, sqrt: Tensor) -> Tensor:
-    """Sum of log|S| over the GPs, from a root of S."""
+    """Sum of log|S| over the GPs, from a root of S (W, M, M) or (W, M)."""
     diagonal = sqrt if sqrt.dim() == mu.dim() else sqrt.diagonal(dim1=-2, dim2=-1)
     return 2.0 * diagonal.log().sum()
 
 
-def _check_mixture(is_defined: bool, order: float) -> None:
-    if not is_defined:
-        raise NotPositiveDefiniteError(
-            f"the Renyi divergence of order {order:g} is infinite: q(u) has a variance of "
-            f"{order / (order - 1.0):.3g} times that of the prior or more; lower the order, which "
-            "suits every q(u) up to one"
-        )
+def _infinite(order: float) -> NotPositiveDefiniteError:
+    return NotPositiveDefiniteError(
+        f"the Renyi divergence of order {order:g} is infinite: q(u) has a variance of "
+        f"{order / (order - 1.0):.3g} times that of the prior or more; lower the order, which suits "
+        "every q(u) up to one"
+    )

@@ -33,7 +33,7 @@ def latent_loss(
     The signal of the usual gradient in the parameters of q(w) falls with K faster than its noise.
     The doubly reparameterised one is the sum over k of omega_k^2 d log r_k / dw_k times the slope
     of w_k, with the ratios r_k = exp(t_k) p(w_k) / q(w_k) and omega_k = r_k / sum_j r_j; it has no
-    slope of log q(w) at fixed w (Tucker et al. 2018, Eqn 8).
+    slope of log q(w) at fixed w (Tucker et al. 2019).
 
     Parameters
     ----------

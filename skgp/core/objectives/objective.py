@@ -44,7 +44,7 @@ class Objective(NamedTuple):
         log p(w) - log q(w) are parts of the terms then; None stands for one draw, and for the
         divergence KL(q(w) || p(w)) outside of the reduction.
     is_doubly_reparameterized : bool
-        Whether the gradient in the parameters of q(w) is that of Tucker et al. (2018).
+        Whether the gradient in the parameters of q(w) is that of Tucker et al. (2019).
     regulariser : callable (stack, factors of its layers) -> scalar
         Divergence that `beta_reg` weighs.
     """
