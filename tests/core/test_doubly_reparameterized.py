@@ -76,7 +76,8 @@ def test_only_the_gradient_of_q_differs(rng: np.random.Generator, architecture: 
     usual, doubly = (gradients(*parts, doubly=d, n_samples=2) for d in (False, True))
     np.testing.assert_allclose(doubly[0], usual[0], rtol=1e-12)
     own = of_covariates(stack)
-    assert own and own < set(usual[1])
+    assert own
+    assert own < set(usual[1])
     for name in set(usual[1]) - own:
         np.testing.assert_allclose(doubly[1][name], usual[1][name], rtol=1e-6, atol=1e-9)
     for name in own:

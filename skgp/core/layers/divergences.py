@@ -69,6 +69,6 @@ def _log_det(mu: Tensor, sqrt: Tensor) -> Tensor:
 def _infinite(order: float) -> NotPositiveDefiniteError:
     return NotPositiveDefiniteError(
         f"the Renyi divergence of order {order:g} is infinite: q(u) has a variance of "
-        f"{order / (order - 1.0):.3g} times that of the prior or more; lower the order, which suits "
-        "every q(u) up to one"
+        f"{order / (order - 1.0):.3g} times that of the prior or more; lower the order, which "
+        "suits every q(u) up to one"
     )
