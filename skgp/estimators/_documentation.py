@@ -59,6 +59,10 @@ SHARED: Final[dict[str, str]] = {
         M. Jankowiak, G. Pleiss and J. R. Gardner, "Parametric Gaussian process regressors",
             ICML 2020. https://arxiv.org/abs/1910.07123
         """,
+    "generalized": """\
+        J. Knoblauch, J. Jewson and T. Damoulas, "Generalized variational inference: three
+            arguments for deriving new posteriors", 2019. https://arxiv.org/abs/1904.02063
+        """,
     "sigma_points_paper": """\
         M. Jankowiak, G. Pleiss and J. R. Gardner, "Deep sigma point processes", UAI 2020.
             https://arxiv.org/abs/2002.09112

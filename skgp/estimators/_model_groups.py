@@ -126,10 +126,14 @@ MODEL_PARAMETERS: Final[Group] = (
     Parameter.choice("objective", ("elbo", "predictive"), "elbo"),
     _BETA_REG,
     Parameter("gamma", "float | None", "None", [Interval(Real, 1, None, closed="neither"), None]),
+    Parameter(
+        "renyi_order", "float | None", "None", [Interval(Real, 0, 1e6, closed="right"), None]
+    ),
     _N_LATENTS,
     _WEIGHT_DECAY,
     _KL_ANNEALING,
     _N_IMPORTANCE,
+    Parameter.choice("gradient", ("reparameterized", "doubly_reparameterized"), "reparameterized"),
 )
 
 _N_LATENTS_HALF: Final[Group] = (

@@ -155,6 +155,7 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-full", PPGPRRegressor, {"covariance": "full", **_PPGPR}),
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
+    Case("ppgpr-gamma", PPGPRRegressor, {"covariance": "full", "gamma": 1.03, "renyi_order": 0.5}),
 )
 # Whose y of two columns would be bounds of one output.
 ONE_OUTPUT = (Case("svgp-censored", SVGPRegressor, {"likelihood": "censored"}),)

@@ -155,11 +155,13 @@ CONTRACTS: Contracts = {
                 latent=LATENT,
                 log_ratio=real("Q B") | SCALAR,
                 local_kl=real("B") | SCALAR,
+                covariates=each(real("S K B _")),
             ),
         }
     },
     RowMoments: {
         "draw": {"epsilon": real("*draws #B C"), "return": real("*draws B C")},
+        "standardised": {"w": real("*draws B C"), "return": real("*draws B C")},
         "log_ratio": {
             "w": real("*draws B C"),
             "epsilon": real("*draws #B C"),

@@ -45,6 +45,21 @@ def test_one_gp_is_svgp(table, covariance):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
 
 
+# ------------------------------------------------------------------ gradients
+
+
+@pytest.mark.parametrize("amortized", [True, False])
+def test_doubly_reparameterized_gradients_change_the_path_but_not_the_bound(table, amortized):
+    """The loss before the first step is the same, and those after it are not."""
+    settings = {"architecture": "LV-GP-GP", "amortized": amortized, **SMALL}
+    usual, doubly = (
+        IWDGPRegressor(gradient=gradient, **settings).fit(*table).loss_curve_
+        for gradient in ("reparameterized", "doubly_reparameterized")
+    )
+    np.testing.assert_allclose(doubly[0], usual[0], rtol=1e-5)
+    assert abs(doubly[-1] - usual[-1]) > 1e-4
+
+
 # ------------------------------------------------------------------ messages
 
 

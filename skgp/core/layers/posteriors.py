@@ -7,10 +7,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from skgp.core.numerics.linalg import LOG_2PI, cholesky, half_tril
+from skgp.core.layers.divergences import kullback_leibler
+from skgp.core.numerics.linalg import cholesky, half_tril
 from skgp.core.numerics.triangular import triangular_inverse
 
 Covariance = Literal["full", "diagonal", "delta", "natural"]
+
+Moments = tuple[Tensor, Tensor | None]
 
 _PRECISION_JITTER = 1e-12  # identity plus a Gram matrix: only rounding needs a remedy
 
@@ -19,7 +22,7 @@ class Posterior(nn.Module, ABC):
     """q(v) of W GPs with M inducing variables each."""
 
     @abstractmethod
-    def moments(self) -> tuple[Tensor, Tensor | None]:
+    def moments(self) -> Moments:
         """Mean (W, M) and lower triangular square root of the covariance.
 
         The root is (W, M, M) with a positive diagonal, (W, M) if diagonal, None for a point.
@@ -27,11 +30,7 @@ class Posterior(nn.Module, ABC):
 
     def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
         """Divergence from the prior, summed over the W GPs, in nats, from the `moments`."""
-        assert sqrt is not None
-        # KL(N(m, S) || N(0, I)) = 1/2 (tr S + m^T m - M - log|S|)
-        diagonal = sqrt if sqrt.dim() == mu.dim() else sqrt.diagonal(dim1=-2, dim2=-1)
-        log_det = 2.0 * diagonal.log().sum()
-        return 0.5 * (sqrt.square().sum() + mu.square().sum() - mu.numel() - log_det)
+        return kullback_leibler(mu, sqrt)
 
     @abstractmethod
     def start(self, information: Tensor, precision: Tensor) -> None:
@@ -98,9 +97,6 @@ class DeltaPosterior(Posterior):
 
     def moments(self) -> tuple[Tensor, None]:
         return self.mu, None
-
-    def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
-        return 0.5 * (mu.square().sum() + mu.numel() * LOG_2PI)
 
 
 class NaturalPosterior(Posterior):

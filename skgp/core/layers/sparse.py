@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.divergences import Divergence, kullback_leibler
 from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer, in_groups
-from skgp.core.layers.posteriors import Posterior
+from skgp.core.layers.posteriors import Moments, Posterior
 from skgp.core.layers.projection import project, project_shared
 from skgp.core.numerics.linalg import gram, whitening
 
@@ -132,6 +133,17 @@ class SparseLayer(Layer):
         white = v - (g + math.sqrt(self.jitter) * e) @ factors.L_inv.mT
         return [Basis(self.Z.detach(), (white @ factors.L_inv).transpose(0, 1))]
 
+    def whitened(self, factors: Factors) -> list[Moments]:
+        """Moments of the independent parts of q, whose priors are N(0, I)."""
+        return [(factors.q_mu, factors.q_sqrt)]
+
+    def divergence(self, factors: Factors, of: Divergence) -> Tensor:
+        """Divergence of q(u) from its prior by a function of the parts' moments, summed."""
+        return torch.stack([of(*moments) for moments in self.whitened(factors)]).sum()
+
+    def kl(self, factors: Factors) -> Tensor:
+        return self.divergence(factors, kullback_leibler)
+
     @abstractmethod
     def start(self, information: Tensor, precision: Tensor) -> None:
         """Take the q(v) closest to N(H^-1 b, H^-1), v whitened on `mean_inputs`.
@@ -198,6 +210,3 @@ class SparseGP(SparseLayer):
             return project_shared(Kuf, factors.L_inv, factors.q_cov, factors.column_weights)
         of_q = factors.q_sqrt, factors.column_weights
         return project(Kuf, factors.L_inv, factors.E, *of_q, self.kernel.passes)
-
-    def kl(self, factors: Factors) -> Tensor:
-        return self.posterior.kl(factors.q_mu, factors.q_sqrt)

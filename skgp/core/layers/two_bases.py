@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.layer import Basis
-from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, Posterior
+from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, Moments, Posterior
 from skgp.core.layers.projection import project
 from skgp.core.layers.sparse import Factors, SparseLayer
 from skgp.core.numerics.linalg import basis_weights, whitening
@@ -84,9 +84,8 @@ class DecoupledGP(TwoBasisGP):
         q_mu, q_sqrt = self.posterior.moments()
         return Factors(*white, q_mu, q_sqrt, None, q_mu, weights)
 
-    def kl(self, factors: Factors) -> Tensor:
-        mean_kl = self.mean_posterior.kl(self.mean_posterior.mu, None)
-        return mean_kl + self.posterior.kl(factors.q_mu, factors.q_sqrt)
+    def whitened(self, factors: Factors) -> list[Moments]:
+        return [self.mean_posterior.moments(), *super().whitened(factors)]
 
 
 class OrthogonalGP(TwoBasisGP):
@@ -146,6 +145,7 @@ class OrthogonalGP(TwoBasisGP):
         column_weights = q_mu - (A_mean @ a.unsqueeze(-1)).squeeze(-1)
         return Factors(L_inv, E, q_mu, q_sqrt, None, column_weights, a)
 
-    def kl(self, factors: Factors) -> Tensor:
-        further = 0.5 * self.orthogonal_mu.square().sum()
-        return further + self.posterior.kl(factors.q_mu, factors.q_sqrt)
+    def whitened(self, factors: Factors) -> list[Moments]:
+        # The further weights keep the covariance of their prior.
+        further = self.orthogonal_mu, torch.ones_like(self.orthogonal_mu)
+        return [further, *super().whitened(factors)]

@@ -91,6 +91,22 @@ class Gaussian(Observation):
         term = torch.expm1(log_power - beta / gamma * log_integral) * (gamma / beta)
         return sum_observed(term, targets.mask)
 
+    def gamma_score(self, latent: Latent, targets: Targets, gamma: float) -> Tensor:
+        """Gamma score of the predictive density p of each row, joint over outputs, shape (Q, B).
+
+        g / (g - 1) * (p(y)^(g - 1) / (int p(y)^g dy)^((g - 1) / g) - 1): the score of the
+        gamma-divergence in place of the log score (PPGPR paper, section 3.4). It tends to log p(y)
+        as gamma tends to 1.
+        """
+        beta = gamma - 1.0
+        log_density = self.log_marginal(latent, targets)
+        # int p^g dy = p(mode)^(g - 1) g^(-P / 2) for a normal density of P observed outputs
+        centred = latent._replace(f_mean=torch.zeros_like(latent.f_mean))
+        log_mode = self.log_marginal(centred, targets._replace(y=torch.zeros_like(targets.y)))
+        n_observed = targets.y.shape[-1] if targets.mask is None else targets.mask.sum(-1)
+        log_integral = beta * log_mode - 0.5 * math.log(gamma) * n_observed
+        return torch.expm1(beta * (log_density - log_integral / gamma)) * (gamma / beta)
+
     def vfitc_bound(self, latent: Latent, targets: Targets) -> Tensor:
         """Data term of VFITC (PPGPR paper, Eqn 15), shape (Q, B).
 

@@ -124,6 +124,14 @@ def _shrunk(K: Tensor, rung: Tensor) -> Tensor:
     return shrunk
 
 
+def _shrunk_factors(K: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors of covariances (..., M, M) whose correlations are shrunk, and by how much each is."""
+    factors = _climb(K, _SHRINKAGE, _SHRINKAGE_STEPS, _shrunk)
+    if factors is None:
+        raise NotPositiveDefiniteError("a covariance has a variance that is not positive")
+    return factors
+
+
 def inverse_cholesky(K: Tensor, jitter: float) -> Tensor:
     """Inverse Cholesky factor Luu^-1, which whitens every column of Kuf: A = Luu^-1 Kuf.
 
@@ -235,6 +243,29 @@ def correlated(K: Tensor, z: Tensor) -> Tensor:
     return result
 
 
+def interpolated(change: Tensor, K: Tensor, z: Tensor) -> Tensor:
+    """How a function moves that is L z at M inputs, if its covariance with itself there changes.
+
+    The function is cross K^-1 L z, for the covariances `cross` of its values with those L z at the
+    inputs; in the shrunk K and cross of `correlated`.
+
+    Parameters
+    ----------
+    change : Tensor of shape (G, M, M)
+        Of `cross`, which is K itself at the inputs.
+    K : Tensor of shape (G, M, M)
+    z : Tensor of shape (G, M, N)
+
+    Returns
+    -------
+    Tensor of shape (G, M, N), dtype of z
+        Without gradients in K and z.
+    """
+    L, rung = _shrunk_factors(K.detach())
+    weights = torch.linalg.solve_triangular(L.mT, z.detach().to(L), upper=True)
+    return _shrunk(change, rung.to(change)) @ weights.to(z)
+
+
 def half_tril(P: Tensor) -> Tensor:
     """Phi of Murray (2016): the lower triangle with its diagonal halved."""
     P = P.tril()
@@ -292,10 +323,7 @@ class _Gram(torch.autograd.Function):
 class _Correlated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, K: Tensor, z: Tensor) -> Tensor:
-        factors = _climb(K, _SHRINKAGE, _SHRINKAGE_STEPS, _shrunk)
-        if factors is None:
-            raise NotPositiveDefiniteError("a covariance has a variance that is not positive")
-        L, rung = (factor.to(z.dtype) for factor in factors)
+        L, rung = (factor.to(z.dtype) for factor in _shrunk_factors(K))
         ctx.save_for_backward(L, rung, z)
         return L @ z
 

@@ -30,6 +30,11 @@ def latent_loss(
     - log 1 / K sum_k exp(t_sk) p(w_sk) / q(w_sk), importance-weighted (paper, Eqn 11), or
     - t_s - KL(q(w) || p(w)), variational (Eqns 3 and 4).
 
+    The signal of the usual gradient in the parameters of q(w) falls with K faster than its noise.
+    The doubly reparameterised one is the sum over k of omega_k^2 d log r_k / dw_k times the slope
+    of w_k, with the ratios r_k = exp(t_k) p(w_k) / q(w_k) and omega_k = r_k / sum_j r_j; it has no
+    slope of log q(w) at fixed w (Tucker et al. 2019).
+
     Parameters
     ----------
     objective : Objective
@@ -48,12 +53,30 @@ def latent_loss(
     factors = stack.factors()
     n_importance = objective.n_importance
     draw = stack.draw(
-        batch, factors, generator, n_samples=n_samples, n_importance=n_importance or 1
+        batch,
+        factors,
+        generator,
+        n_samples=n_samples,
+        n_importance=n_importance or 1,
+        without_scores=objective.is_doubly_reparameterized,
     )
     terms = objective.term(likelihood, draw.latent, batch.targets)
     log_omega = terms.new_full((len(terms),), -math.log(len(terms)))
     if n_importance is None:
         fit = objective.reduce(terms, log_omega) - draw.local_kl
     else:
-        fit = objective.reduce(terms + draw.log_ratio, log_omega)
-    return regularised(fit, stack, factors, batch.weight, beta_reg=beta_reg, n_data=n_data)
+        terms = terms + draw.log_ratio
+        fit = objective.reduce(terms, log_omega)
+        if objective.is_doubly_reparameterized:
+            # Backpropagation gives omega_k times the slope; here it meets the other factor.
+            shares = terms.detach().unflatten(0, (n_samples, n_importance)).softmax(1)
+            for w in draw.covariates:
+                _scale_gradient(w, shares.unsqueeze(-1))
+    divergence = objective.regulariser(stack, factors)
+    return regularised(fit, stack, divergence, batch.weight, beta_reg=beta_reg, n_data=n_data)
+
+
+def _scale_gradient(w: Tensor, factor: Tensor) -> None:
+    """Multiply what comes to w in backpropagation."""
+    if w.requires_grad:
+        w.register_hook(lambda gradient: gradient * factor)

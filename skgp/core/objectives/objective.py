@@ -1,20 +1,35 @@
-"""Objectives as data: a term for each node and row, and a reduction over nodes."""
+"""Objectives as data: a term for each node and row, a reduction over nodes, and a regulariser."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from skgp.core.data import Batch
+from skgp.core.layers.divergences import renyi
+from skgp.core.layers.sparse import SparseLayer
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Likelihood, Term, expected_log_prob, log_marginal
 from skgp.core.nodes.rules import Nodes
 from skgp.core.numerics.linalg import log_mean_exp
-from skgp.core.stacks.stack import Stack
+from skgp.core.stacks.stack import GPStack, Stack
 
 Reduction = Callable[[Tensor, Tensor], Tensor]
+Regulariser = Callable[[Any, Sequence[Any]], Tensor]  # of the stacks that have it
+
+
+def kl(stack: Stack, factors: Sequence[Any]) -> Tensor:
+    """KL(q || p) of all that has a posterior common to the rows."""
+    return stack.kl(factors)
+
+
+def renyi_divergence(stack: GPStack, factors: Sequence[Any], *, order: float) -> Tensor:
+    """Renyi divergence of q(u) from the prior, summed over the layers."""
+    of = partial(renyi, order=order)
+    parts = zip(cast(list[SparseLayer], stack.layers), factors, strict=True)
+    return torch.stack([layer.divergence(known, of) for layer, known in parts]).sum()
 
 
 class Objective(NamedTuple):
@@ -28,11 +43,17 @@ class Objective(NamedTuple):
         Draws of a row's latent covariates for each draw of the functions. Their log ratios
         log p(w) - log q(w) are parts of the terms then; None stands for one draw, and for the
         divergence KL(q(w) || p(w)) outside of the reduction.
+    is_doubly_reparameterized : bool
+        Whether the gradient in the parameters of q(w) is that of Tucker et al. (2019).
+    regulariser : callable (stack, factors of its layers) -> scalar
+        Divergence that `beta_reg` weighs.
     """
 
     term: Term
     reduce: Reduction
     n_importance: int | None = None
+    is_doubly_reparameterized: bool = False
+    regulariser: Regulariser = kl
 
 
 def average(terms: Tensor, log_omega: Tensor) -> Tensor:
@@ -61,9 +82,19 @@ def gamma_robust(gamma: float) -> Objective:
     return Objective(partial(Gaussian.gamma_expectation, gamma=gamma), average)
 
 
-def importance_weighted(n_importance: int) -> Objective:
+def gamma_predictive(gamma: float) -> Objective:
+    """Objective of the gamma score of one predictive density for each row.
+
+    It is for stacks without hidden layers: the integral of a mixture of densities to the power
+    gamma has no closed form.
+    """
+    return Objective(partial(Gaussian.gamma_score, gamma=gamma), average)
+
+
+def importance_weighted(n_importance: int, *, doubly_reparameterized: bool = False) -> Objective:
     """The bound with K draws of the covariates (importance-weighted paper, Eqn 11)."""
-    return Objective(expected_log_prob, partial(average_of_log_means, n_importance), n_importance)
+    reduce = partial(average_of_log_means, n_importance)
+    return Objective(expected_log_prob, reduce, n_importance, doubly_reparameterized)
 
 
 def loss(
@@ -102,19 +133,20 @@ def loss(
     latent = stack(batch.x, nodes, factors)
     fit = objective.reduce(objective.term(likelihood, latent, batch.targets), nodes.log_omega)
     fit = fit - local_kl
-    return regularised(fit, stack, factors, batch.weight, beta_reg=beta_reg, n_data=n_data)
+    divergence = objective.regulariser(stack, factors)
+    return regularised(fit, stack, divergence, batch.weight, beta_reg=beta_reg, n_data=n_data)
 
 
 def regularised(
     fit: Tensor,
     stack: Stack,
-    factors: Sequence[Any],
+    divergence: Tensor,
     weight: Tensor | None,
     *,
     beta_reg: float,
     n_data: float,
 ) -> Tensor:
-    """The loss, from what is to be maximised for each row, (B,), and the weights of the rows."""
+    """The loss, from what is to be maximised for each row, (B,), a divergence and row weights."""
     if weight is not None:
         fit = fit * weight
-    return -fit.mean() + (beta_reg * stack.kl(factors) - stack.log_prior()) / n_data
+    return -fit.mean() + (beta_reg * divergence - stack.log_prior()) / n_data

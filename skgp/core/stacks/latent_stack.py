@@ -26,11 +26,14 @@ class Draw(NamedTuple):
         log p(w) - log q(w), summed over the layers of covariates.
     local_kl : Tensor, (B,) or broadcastable to it
         KL(q(w) || p(w)), summed over the layers of covariates.
+    covariates : tuple of Tensors (S, K, B, C)
+        Draws of w, one for each layer of covariates.
     """
 
     latent: Latent
     log_ratio: Tensor
     local_kl: Tensor
+    covariates: tuple[Tensor, ...]
 
 
 class LatentCovariates(nn.Module):
@@ -103,31 +106,43 @@ class LatentStack(Stack):
         *,
         n_samples: int,
         n_importance: int,
+        without_scores: bool = False,
     ) -> Draw:
         """Moments for training rows, with covariates from their local posteriors.
 
         Each of the S draws of the hidden functions is one function for all K covariates of a row
         (section 3.2, below Eqn 11). Terms of rows are summed, so it does not matter whether rows
         have functions of their own or one in common.
+
+        With `without_scores` the gradient of log q(w) is that in w alone, not that in the moments
+        of q(w), and what comes from one w moves with no other.
         """
         features = self.features(batch.x)
         known = evidence(features, batch.targets)
         h = features.expand(n_samples, 1, -1, -1)
         log_ratio = local_kl = features.new_zeros(())
         of_layers = iter(factors)
+        covariates: list[Tensor] = []
         for block in self._blocks():
             if isinstance(block, ProjectedGP):
-                h = block.draw(h, next(of_layers), generator)
+                seen = h, next(of_layers), generator
+                h = block.draw(*seen, along_functions=without_scores and bool(covariates))
                 continue
             local = block.posterior(known, batch.rows)
             shape = n_samples, n_importance, len(features), block.n_covariates
             epsilon = torch.randn(shape, generator=generator, dtype=h.dtype).to(h.device)
             w = local.draw(epsilon)
-            log_ratio = log_ratio + local.log_ratio(w, epsilon)
+            density, numbers = local, epsilon
+            if without_scores:
+                density = local.detached()
+                numbers = density.standardised(w)
+            log_ratio = log_ratio + density.log_ratio(w, numbers)
+            covariates.append(w)
             local_kl = local_kl + local.kl()
             h = torch.cat([h.expand(-1, n_importance, -1, -1), w], -1)
         latent = self.top.moments(h.flatten(0, 1), next(of_layers))
-        return Draw(latent, log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio, local_kl)
+        log_ratio = log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio
+        return Draw(latent, log_ratio, local_kl, tuple(covariates))
 
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))

@@ -23,6 +23,14 @@ class RowMoments(NamedTuple):
         """Covariates w (..., B, C) at standard normal numbers (..., B or 1, C)."""
         return self.mean + self.log_std.exp() * epsilon
 
+    def standardised(self, w: Tensor) -> Tensor:
+        """The numbers (..., B, C) at which covariates (..., B, C) are these: inverts `draw`."""
+        return (w - self.mean) * (-self.log_std).exp()
+
+    def detached(self) -> "RowMoments":
+        """The same moments, without gradients."""
+        return RowMoments(self.mean.detach(), self.log_std.detach())
+
     def log_ratio(self, w: Tensor, epsilon: Tensor) -> Tensor:
         """log p(w) - log q(w), (..., B), of draws (..., B, C) at these numbers; p = N(0, I)."""
         return (0.5 * (epsilon.square() - w.square()) + self.log_std).sum(-1)
