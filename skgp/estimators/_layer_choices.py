@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
 from skgp.recipes.hidden import TOPOLOGIES
 
-# `n_inducing` of a family with several layers, and of one that can choose it.
+# `n_inducing` of a family with several layers, and of one of these that can choose it.
 LAYER_INDUCING: Final = Deviation(
     annotation="int | Sequence[int]", constraint=[at_least(1), list, tuple]
 )
@@ -17,6 +17,10 @@ AUTO_INDUCING: Final = Deviation(
     annotation='int | Sequence[int] | Literal["auto"]',
     default='"auto"',
     constraint=[at_least(1), list, tuple, one_of("auto")],
+)
+# `n_inducing` of a family of one layer that can choose it.
+FOUND_INDUCING: Final = Deviation(
+    annotation='int | Literal["auto"]', default='"auto"', constraint=[at_least(1), one_of("auto")]
 )
 # `share_kernel` of a family of regressors.
 OWN_KERNELS: Final = Deviation(

@@ -1,6 +1,7 @@
 """Deep sigma point processes."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import LayerKernels
@@ -21,6 +22,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
+from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import INITIAL_VAR, Beginning, refined_start
 from skgp.recipes.warping import Warping
@@ -52,8 +54,10 @@ class DSPPRegressor(GPRegressor):
     n_inducing : int, list of int, or "auto", default="auto"
         Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
         grows with M^2. A list has a number for each layer of GPs, from the inputs upwards. "auto"
-        is 64 up to `batch_size` rows, where more overfit. Up to ten times as many rows it is three
-        times the square root of their number, at most 300. It is 300 for more rows and for streams.
+        is 64 up to `batch_size` rows, where more overfit. If these leave more than a tenth of the
+        noise variance unexplained, the top layer has one for each row, up to 600. Up to ten times
+        as many rows it is three times the square root of their number, at most 300. It is 300 for
+        more rows and for streams.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
@@ -195,6 +199,7 @@ class DSPPRegressor(GPRegressor):
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
+            optimizer=partial(adam_by_layers, self.learning_rate_init),
             epochs=SIGMA_POINT_EPOCHS,
             start=refined_start,
         )

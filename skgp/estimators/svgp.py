@@ -8,7 +8,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
-from skgp.estimators._layer_choices import OWN_KERNELS
+from skgp.estimators._layer_choices import FOUND_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -18,7 +18,7 @@ from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import Beginning, no_start
+from skgp.recipes.stack import ALL_INDUCING, Beginning, no_start
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -28,6 +28,7 @@ from skgp.recipes.warping import Warping
         "auto_dtype": "float64 for a data set of one batch or one whose optimum is found, and "
         "float32 for a larger one"
     },
+    n_inducing=FOUND_INDUCING,
     covariance=Deviation.choice("full", "diagonal", "delta"),
     share_kernel=OWN_KERNELS,
     max_iter=OPTIMUM_OR_EPOCHS,
@@ -42,7 +43,9 @@ class SVGPRegressor(GPRegressor):
     Parameters
     ----------
     $kernel
-    $n_inducing
+    n_inducing : int or "auto", default="auto"
+        Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. "auto"
+        is 300. With the optimum of the bound, see `max_iter`, it is the number of rows up to 600.
     $likelihood
     $max_iter
     $random_state
@@ -124,7 +127,7 @@ class SVGPRegressor(GPRegressor):
         self,
         *,
         kernel: KernelLike = "matern52",
-        n_inducing: int = 300,
+        n_inducing: int | Literal["auto"] = "auto",
         likelihood: LikelihoodName = "normal",
         max_iter: int | Literal["auto"] = "auto",
         random_state: Any = None,
@@ -188,5 +191,6 @@ class SVGPRegressor(GPRegressor):
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
             return recipe()
+        short = recipe(start=no_start, all_inducing=ALL_INDUCING)
         is_standardised = self.normalize_X and self.normalize_y
-        return with_optimum(recipe(), recipe(start=no_start), is_standardised=is_standardised)
+        return with_optimum(recipe(), short, is_standardised=is_standardised)

@@ -71,6 +71,7 @@ def stack_recipe(
     epochs: Epochs = STACK_EPOCHS,
     start: Start = start_hyperparameters,
     beginning: Beginning = USUAL_BEGINNING,
+    all_inducing: int = 0,
 ) -> Recipe:
     """The recipe of a stack of layers that is trained by minibatches.
 
@@ -80,7 +81,7 @@ def stack_recipe(
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
     outputs, kernels, below, top, covariance, warping, shares_kernel, pulled, misfit, start, \
-beginning
+beginning, all_inducing
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
@@ -105,6 +106,7 @@ beginning
         misfit=misfit,
         start=start,
         beginning=beginning,
+        all_inducing=all_inducing,
     )
     return Recipe(
         build=partial(build_stack, spec),
@@ -132,6 +134,7 @@ def deep_recipe(
     pulled: bool = False,
     covariance: Covariance | None = None,
     beta_reg: DivergenceWeight | None = None,
+    optimizer: Callable[[Model, float], Optimizer] | None = None,
     epochs: Epochs = DEEP_EPOCHS,
     start: Start = start_hyperparameters,
     beginning: Beginning = USUAL_BEGINNING,
@@ -163,6 +166,7 @@ def deep_recipe(
         misfit=layers.misfit,
         covariance=covariance,
         beta_reg=beta_reg,
+        optimizer=optimizer,
         epochs=epochs,
         start=start,
         beginning=beginning,

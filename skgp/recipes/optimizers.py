@@ -1,10 +1,12 @@
 """Optimisers of models."""
 
+import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from skgp.core.layers.posteriors import Covariance, NaturalPosterior
+from skgp.core.layers.sparse import SparseLayer
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Adam, NaturalGradient, Optimizer
@@ -20,6 +22,17 @@ _SECOND_MOMENT_DECAY: Final = 0.95
 def adam(learning_rate: float, model: Model, n_data: float) -> Optimizer:
     """Adam for all parameters."""
     return Adam([p for p in model.parameters() if p.requires_grad], learning_rate)
+
+
+def adam_by_layers(learning_rate: float, model: Model, n_data: float) -> Optimizer:
+    """Adam with shorter steps where the top layer has more inducing inputs M than the first one.
+
+    A step moves a function by up to the rate times |a|_1, which grows with the root of M, and the
+    start of a layer with many inducing inputs is close to where it is to go.
+    """
+    layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
+    n_first, n_top = (layer.Z.shape[-2] for layer in layers)
+    return adam(learning_rate * math.sqrt(min(1.0, n_first / n_top)), model, n_data)
 
 
 def natural_gradients(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -14,7 +14,12 @@ from skgp.core.kernels.kernel import Kernel, KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
-from skgp.core.marginal.starts import start_hyperparameters, start_posterior
+from skgp.core.marginal.starts import (
+    REFINED_ROWS,
+    start_hyperparameters,
+    start_posterior,
+    unexplained_share,
+)
 from skgp.core.networks.features import FeatureExtractor, make_features, start_features
 from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.stacks.stack import GPStack, Stack
@@ -32,7 +37,9 @@ CERTAIN_VAR: Final = 1e-5  # of q(v) of hidden functions that are drawn
 FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
 SHARED_INDUCING: Final = 150  # of functions that share them, there
 MANY_INDUCING: Final = 300
+ALL_INDUCING: Final = 600  # the most where each row may be one
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
+_UNEXPLAINED: Final = 0.1  # variance, relative to that of the noise
 
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
 
@@ -188,6 +195,8 @@ class StackSpec:
         the optimum of the bound.
     beginning : Beginning
         With a noise there, that is where kernel and noise start.
+    all_inducing : int
+        Rows up to which one layer has an inducing input for each if their number is to be found.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -205,6 +214,7 @@ class StackSpec:
     misfit: Callable[[int, int], str | None] | None = None
     start: Start = start_hyperparameters
     beginning: Beginning = USUAL_BEGINNING
+    all_inducing: int = 0
 
     def __post_init__(self) -> None:
         self.inducing.check(len(self.kernels))
@@ -217,6 +227,8 @@ class StackSpec:
         """Inducing inputs of a layer of so many GPs, the top one or that of this index."""
         number = self.inducing.n_inducing
         if number == "auto":
+            if self.below is no_hidden:
+                return max(MANY_INDUCING, setup.n_rows if setup.n_rows <= self.all_inducing else 0)
             if setup.fits_into(self.batch_size):
                 return SHARED_INDUCING if self.shares(n_gps) else FEW_INDUCING
             if not setup.fits_into(self.batch_size, FEW_BATCHES):
@@ -228,23 +240,18 @@ class StackSpec:
 def build_stack(spec: StackSpec, setup: Setup) -> Model:
     """From the inputs upwards: features, hidden layers, a top layer, outputs."""
     outputs = spec.outputs(spec, setup)
-    n_latents = len(outputs.latent)
     features, x = spec.features(setup)
     if features is None and spec.warping is not None:
         features, x = spec.warping(setup, outputs.latent, spec.kernels)
     below = spec.below(spec, setup, x)
     h = below.h
-    kernel = kernel_of(spec, setup, h, n_latents, spec.kernels[-1], 1 + below.n_layers)
-    top = spec.top(spec, setup, kernel, h, n_latents).double()
+    top = _top_layer(spec, setup, below, len(outputs.latent))
 
     given = spec.beginning.initial_noise
-    start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
     # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on
     # a long table that costs more than it saves.
     if not below.n_layers or len(x) <= spec.batch_size:
-        few, weight = setup.few()
-        rows = h[few], outputs.latent[:, few], weight
-        noise_var = start(top, *rows, noise)
+        top, noise_var = _started_top(spec, setup, below, outputs.latent, top)
         rows = h, outputs.latent, setup.observed_weight
         n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
         start_posterior(top, *rows, noise_var, n_observed)
@@ -256,6 +263,39 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
         for layer in model.stack.layers:
             layer.mean.requires_grad_(False)
     return model
+
+
+def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:
+    """A top layer of so many GPs at its initial values."""
+    number = 1 + below.n_layers
+    kernel = kernel_of(spec, setup, below.h, n_gps, spec.kernels[-1], number)
+    return spec.top(spec, setup, kernel, below.h, n_gps).double()
+
+
+def _started_top(
+    spec: StackSpec, setup: Setup, below: Below, latent: Tensor, top: SparseLayer
+) -> tuple[SparseLayer, Tensor]:
+    """The top layer where the bound is high, and noise variances (W,) that go with it.
+
+    If the number of inducing inputs is to be found and the usual one leaves much unexplained, there
+    is one for each row, as far as that is affordable.
+    """
+    given = spec.beginning.initial_noise
+    start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
+    few, weight = setup.few()
+    h = below.h[few]
+    rows = h, latent[:, few], weight
+    noise_var = start(top, *rows, noise)
+    grows = spec.inducing.n_inducing == "auto" and start is refined_start
+    if not grows or len(few) > REFINED_ROWS:
+        return top, noise_var
+    if unexplained_share(top, h, weight, noise_var) > _UNEXPLAINED:
+        more = replace(spec, inducing=replace(spec.inducing, n_inducing=ALL_INDUCING))
+        larger = _top_layer(more, setup, below, len(latent))
+        # A few more would change little, and steps are shorter with them.
+        if larger.Z.shape[-2] >= 2 * top.Z.shape[-2]:
+            return larger, start(larger, *rows, noise)
+    return top, noise_var
 
 
 def kernel_of(

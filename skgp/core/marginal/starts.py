@@ -4,6 +4,7 @@ A model that starts at the optimum of a small exact problem needs a fraction of 
 """
 
 import math
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -16,7 +17,9 @@ from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
-_REFINED_ROWS = 1000  # up to which the descent goes on to the optimum: a training batch by default
+REFINED_ROWS: Final = (
+    1000  # up to which the descent goes on to the optimum: a training batch by default
+)
 _REFINEMENTS = 100
 _LEAST_NOISE = 1e-4  # variance, relative to that of the targets
 _CHUNK = 2048
@@ -59,13 +62,13 @@ def start_hyperparameters(
     """
     # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
     n_inducing = layer.Z.shape[-2]
-    n_subset = min(n_inducing, _BOUND_INDUCING)
+    refined = refined and len(x) <= REFINED_ROWS
+    n_subset = n_inducing if refined else min(n_inducing, _BOUND_INDUCING)
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     free = [parameter for parameter in layer.kernel.parameters() if parameter.requires_grad]
     parameters = [*free, log_noise]
-    refined = refined and len(x) <= _REFINED_ROWS
     if refined:  # repeated rows, in any order, then count as one of their weight to the last bit
         x, y, weight = _merged(x, y, weight)
     # Without a least noise the bound of constant targets has no optimum.
@@ -93,6 +96,27 @@ def _merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tenso
     pairs, row = torch.unique(torch.cat([x, y.mT], -1), dim=0, return_inverse=True)
     sums = weight.new_zeros(len(pairs)).index_add_(0, row, weight)
     return pairs[:, : x.shape[1]], pairs[:, x.shape[1] :].mT, sums
+
+
+@torch.no_grad()
+def unexplained_share(layer: SparseLayer, x: Tensor, weight: Tensor, noise_var: Tensor) -> float:
+    """Variance that the inducing inputs leave unexplained, relative to that of the noise.
+
+    tr(Kff - Qff) / (n noise), of which the collapsed bound loses one half per row (Titsias 2009,
+    Eqn 9); the largest of the GPs.
+
+    Parameters
+    ----------
+    layer : SparseLayer
+    x : Tensor of shape (n, D)
+    weight : Tensor of shape (n,)
+    noise_var : Tensor of shape (W,)
+    """
+    kernel = layer.kernel
+    A = inverse_cholesky(kernel.Kuu(layer.Z), layer.jitter) @ kernel.Kuf(layer.Z, x)
+    rest = (kernel.kff(x) - A.square().sum(-2)).clamp(min=0.0)  # in units of the variance
+    share = (rest * weight).sum(-1) / weight.sum() * kernel.variance / noise_var
+    return float(share.max())
 
 
 @torch.no_grad()
