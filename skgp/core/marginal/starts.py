@@ -17,9 +17,7 @@ from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
-REFINED_ROWS: Final = (
-    1000  # up to which the descent goes on to the optimum: a training batch by default
-)
+REFINED_ROWS: Final = 1000  # up to which the descent goes on to the optimum: a usual batch
 _REFINEMENTS = 100
 _LEAST_NOISE = 1e-4  # variance, relative to that of the targets
 _CHUNK = 2048

@@ -1,0 +1,90 @@
+"""How many inducing inputs a fit takes if it may choose."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from skgp import DSPPRegressor, SVGPRegressor
+from skgp.core.kernels.choice import make_kernel
+from skgp.core.layers.posteriors import FullPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.marginal.starts import unexplained_share
+
+
+def _rows(n, noise, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    return X, np.sin(4.0 * X[:, 0]) * np.cos(3.0 * X[:, 1]) + noise * rng.standard_normal(n)
+
+
+def _numbers(model):
+    return [layer.Z.shape[-2] for layer in model.model_.stack.layers]
+
+
+def test_unexplained_share_is_the_trace_of_the_residual_covariance():
+    rng = np.random.default_rng(1)
+    x, Z = rng.standard_normal((40, 3)), rng.standard_normal((2, 5, 3))
+    weight, noise = rng.uniform(0.5, 2.0, 40), np.array([0.1, 0.7])
+    kernel = make_kernel("rbf", 2, 3, 1.3)
+    posterior = FullPosterior(torch.zeros(2, 5, dtype=torch.float64), 1.0)
+    layer = SparseGP(kernel, torch.from_numpy(Z), posterior, 1e-10).double()
+    with torch.no_grad():
+        layer.kernel.log_variance.copy_(torch.tensor([0.3, -0.4]))
+
+    def rbf(a, b):
+        return np.exp(-0.5 * np.square((a[:, None] - b[None]) / 1.3).sum(-1))
+
+    expected = []
+    for g in range(2):
+        Kuf = rbf(Z[g], x)
+        rest = 1.0 - (Kuf * np.linalg.solve(rbf(Z[g], Z[g]), Kuf)).sum(0)
+        expected.append(math.exp([0.3, -0.4][g]) * np.average(rest, weights=weight) / noise[g])
+    rows = torch.from_numpy(x), torch.from_numpy(weight), torch.from_numpy(noise)
+    np.testing.assert_allclose(unexplained_share(layer, *rows), max(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("noise", "params", "numbers"),
+    [
+        (0.01, {}, [64, 200]),
+        (1.0, {}, [64, 64]),
+        (0.01, {"n_inducing": 64}, [64, 64]),
+        (0.01, {"initial_noise": 0.1}, [64, 64]),
+    ],
+)
+def test_the_top_layer_has_an_input_for_each_row_where_few_leave_much_unexplained(
+    noise, params, numbers
+):
+    model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0, **params)
+    assert _numbers(model.fit(*_rows(200, noise))) == numbers
+
+
+def test_few_further_rows_are_not_worth_shorter_steps():
+    model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0)
+    assert _numbers(model.fit(*_rows(110, 0.01))) == [64, 64]
+
+
+def test_a_larger_top_layer_takes_shorter_steps():
+    moves = []
+    for n_top in (16, 64):
+        params = {"n_inducing": [16, n_top], "early_stopping": False, "random_state": 0}
+        X, y = _rows(100, 0.1)
+        start, end = (
+            DSPPRegressor(max_iter=2, learning_rate_init=rate, **params).fit(X, y).model_.likelihood
+            for rate in (1e-12, 1e-3)
+        )
+        moves.append(float((end.log_excess_noise - start.log_excess_noise).abs()))
+    # Adam's first steps have the length of the rate, whatever the gradient.
+    np.testing.assert_allclose(moves[0] / moves[1], 2.0, rtol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("n", "params", "number"),
+    [(400, {}, 400), (400, {"max_iter": 2}, 300), (700, {}, 300), (400, {"n_inducing": 50}, 50)],
+)
+def test_an_optimum_has_an_inducing_input_for_each_row(n, params, number, monkeypatch):
+    monkeypatch.setattr("skgp.recipes.collapsed._BOUND_ITERATIONS", 2)
+    model = SVGPRegressor(random_state=0, **params).fit(*_rows(n, 0.5))
+    assert _numbers(model) == [number]
