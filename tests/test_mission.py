@@ -42,7 +42,7 @@ BROKEN = {
     },
     "option": {"command": "python -m benchmarks.speed --thread 1"},
     "result": {
-        "command": "python -m benchmarks.tables dspp2020 --methods NN+DSPP",
+        "command": "python -m benchmarks.tables dspp2020 --methods DGP-3",
         "verdict": "works",
     },
     "page": {"page": "doc/benchmarks/dspp2021.md"},
