@@ -51,7 +51,7 @@ def test_unexplained_share_is_the_trace_of_the_residual_covariance():
         (0.01, {}, [64, 200]),
         (1.0, {}, [64, 64]),
         (0.01, {"n_inducing": 64}, [64, 64]),
-        (0.01, {"initial_noise": 0.1}, [64, 64]),
+        (0.01, {"initial_noise": 1e-3}, [64, 64]),
     ],
 )
 def test_the_top_layer_has_an_input_for_each_row_where_few_leave_much_unexplained(
