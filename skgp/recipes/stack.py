@@ -15,7 +15,6 @@ from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.starts import (
-    REFINED_ROWS,
     start_hyperparameters,
     start_posterior,
     unexplained_share,
@@ -278,7 +277,7 @@ def _started_top(
     """The top layer where the bound is high, and noise variances (W,) that go with it.
 
     If the number of inducing inputs is to be found and the usual one leaves much unexplained, there
-    is one for each row, as far as that is affordable.
+    is one for each row, unless these are too many.
     """
     given = spec.beginning.initial_noise
     start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
@@ -287,7 +286,7 @@ def _started_top(
     rows = h, latent[:, few], weight
     noise_var = start(top, *rows, noise)
     grows = spec.inducing.n_inducing == "auto" and start is refined_start
-    if not grows or len(few) > REFINED_ROWS:
+    if not grows or len(few) > ALL_INDUCING:
         return top, noise_var
     if unexplained_share(top, h, weight, noise_var) > _UNEXPLAINED:
         more = replace(spec, inducing=replace(spec.inducing, n_inducing=ALL_INDUCING))

@@ -61,9 +61,10 @@ def test_the_top_layer_has_an_input_for_each_row_where_few_leave_much_unexplaine
     assert _numbers(model.fit(*_rows(200, noise))) == numbers
 
 
-def test_few_further_rows_are_not_worth_shorter_steps():
+@pytest.mark.parametrize("n", [110, 620])
+def test_few_further_rows_are_not_worth_shorter_steps_and_many_cost_too_much(n):
     model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0)
-    assert _numbers(model.fit(*_rows(110, 0.01))) == [64, 64]
+    assert _numbers(model.fit(*_rows(n, 0.01))) == [64, 64]
 
 
 def test_a_larger_top_layer_takes_shorter_steps():
