@@ -76,7 +76,7 @@ def test_a_larger_top_layer_takes_shorter_steps():
             DSPPRegressor(max_iter=2, learning_rate_init=rate, **params).fit(X, y).model_.likelihood
             for rate in (1e-12, 1e-3)
         )
-        moves.append(float((end.log_excess_noise - start.log_excess_noise).abs()))
+        moves.append((end.log_excess_noise - start.log_excess_noise).abs().item())
     # Adam's first steps have the length of the rate, whatever the gradient.
     np.testing.assert_allclose(moves[0] / moves[1], 2.0, rtol=0.05)
 
