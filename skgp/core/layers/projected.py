@@ -62,7 +62,6 @@ class ProjectedGP(nn.Module):
         n_sharing = math.ceil(n_rows / _FUNCTIONS)
         groups = pad(h.transpose(1, 2), (0, 0, 0, 0, 0, -n_rows % n_sharing)).flatten(0, 1)
         v = draw_inducing(len(groups) // n_sharing, factors, generator).movedim(0, -1)
-        # A kernel is symmetric, and in this order the inputs of a row lie together.
         kernel, mean = self.layer.kernel, self.layer.mean
         L_inv = factors.L_inv.squeeze(0)
         still = groups.detach() if along_functions else groups
