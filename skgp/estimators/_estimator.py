@@ -198,7 +198,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
-            of_rows = recipe, rows, table, targets, running
+            of_rows = recipe.of_folds(models[0]), rows, table, targets, running
             size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
             title = f"{name}, cross-validation"
             of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress

@@ -237,6 +237,8 @@ class Recipe:
         Weight of the divergences of what all rows share.
     passes : Passes
         How the element-wise functions of a step run.
+    as_large : callable Model -> (callable Setup -> Model), optional
+        A `build` of as many inducing inputs as a model has, where their number is found.
     short : (int, Recipe), optional
         The most rows of a table of one output that another recipe is for, and that recipe.
     """
@@ -252,6 +254,7 @@ class Recipe:
     no_stream: str | None = None
     divergence: Callable[[float], float] | None = None
     passes: Passes = EAGER
+    as_large: Callable[[Model], Callable[[Setup], Model]] | None = None
     short: "tuple[int, Recipe] | None" = None
 
     def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":
@@ -261,3 +264,7 @@ class Recipe:
         # Of merged rows a fit is the same, bit by bit, whether rows are weighted or repeated, and
         # in any order.
         return self.short[1], rows.merged()
+
+    def of_folds(self, model: Model) -> "Recipe":
+        """The recipe of models of the folds of a search for this model, which are as large."""
+        return self if self.as_large is None else replace(self, build=self.as_large(model))

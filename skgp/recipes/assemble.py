@@ -37,6 +37,7 @@ from skgp.recipes.stack import (
     StackSpec,
     Start,
     Top,
+    build_as_large,
     build_stack,
     no_hidden,
     sparse_top,
@@ -117,6 +118,7 @@ beginning, all_inducing
         no_stream=no_stream_if_stopping(p),
         divergence=beta_reg,
         passes=Passes(p.compile),
+        as_large=partial(build_as_large, spec) if spec.inducing.n_inducing == "auto" else None,
     )
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -262,6 +262,12 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
         for layer in model.stack.layers:
             layer.mean.requires_grad_(False)
     return model
+
+
+def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
+    """The build of a model with as many inducing inputs in each layer as this model has."""
+    numbers = [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
+    return partial(build_stack, replace(spec, inducing=replace(spec.inducing, n_inducing=numbers)))
 
 
 def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:
