@@ -11,6 +11,7 @@ from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import unexplained_share
+from skgp.fitting import cross_validation
 
 
 def _rows(n, noise, seed=0):
@@ -89,3 +90,18 @@ def test_an_optimum_has_an_inducing_input_for_each_row(n, params, number, monkey
     monkeypatch.setattr("skgp.recipes.collapsed._BOUND_ITERATIONS", 2)
     model = SVGPRegressor(random_state=0, **params).fit(*_rows(n, 0.5))
     assert _numbers(model) == [number]
+
+
+def test_models_of_folds_are_as_large_as_the_model_they_are_for(monkeypatch):
+    sizes, made = [], cross_validation.first_models
+
+    def recorded(*args):
+        models = made(*args)
+        sizes.append([layer.Z.shape[-2] for layer in models[0].stack.layers])
+        return models
+
+    monkeypatch.setattr(cross_validation, "first_models", recorded)
+    monkeypatch.setattr("skgp.recipes.stack._UNEXPLAINED", 0.0)
+    model = DSPPRegressor(max_iter=1, random_state=0).fit(*_rows(150, 0.5))
+    assert _numbers(model) == [64, 150]
+    assert sizes == [[64, 120]] * 5  # by themselves, 120 rows would be too few for more than 64

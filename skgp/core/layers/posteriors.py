@@ -7,7 +7,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from skgp.core.layers.divergences import kullback_leibler
 from skgp.core.numerics.linalg import cholesky, half_tril
 from skgp.core.numerics.triangular import triangular_inverse
 
@@ -27,10 +26,6 @@ class Posterior(nn.Module, ABC):
 
         The root is (W, M, M) with a positive diagonal, (W, M) if diagonal, None for a point.
         """
-
-    def kl(self, mu: Tensor, sqrt: Tensor | None) -> Tensor:
-        """Divergence from the prior, summed over the W GPs, in nats, from the `moments`."""
-        return kullback_leibler(mu, sqrt)
 
     @abstractmethod
     def start(self, information: Tensor, precision: Tensor) -> None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from skgp.core.layers.divergences import kullback_leibler
 from skgp.core.layers.layer import Latent
 from skgp.core.layers.posteriors import DiagonalPosterior
 from skgp.core.networks.features import half_squared_norm, tanh_network
@@ -80,7 +81,7 @@ class NormalMixing(Mixing):
         return MixingMoments(mean, scale.square())
 
     def divergence(self) -> Tensor:
-        return self.posterior.kl(*self.posterior.moments())
+        return kullback_leibler(*self.posterior.moments())
 
 
 class NetworkMixing(Mixing):

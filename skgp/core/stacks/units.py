@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from skgp.core.layers.divergences import kullback_leibler
 from skgp.core.layers.layer import Latent
 from skgp.core.layers.posteriors import DiagonalPosterior
 from skgp.core.networks.activations import Activation
@@ -166,4 +167,4 @@ class NeuralUnits(Units):
         return UnitMoments(self.activation(a), None)
 
     def divergence(self) -> Tensor:
-        return self.bias.kl(*self.bias.moments()) + 0.5 * self.weight.square().sum()
+        return kullback_leibler(*self.bias.moments()) + 0.5 * self.weight.square().sum()
