@@ -17,7 +17,7 @@ from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
-REFINED_ROWS: Final = 1000  # up to which the descent goes on to the optimum: a usual batch
+_REFINED_ROWS: Final = 1000  # up to which the descent goes on to the optimum: a usual batch
 _REFINEMENTS = 100
 _LEAST_NOISE = 1e-4  # variance, relative to that of the targets
 _CHUNK = 2048
@@ -60,7 +60,7 @@ def start_hyperparameters(
     """
     # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
     n_inducing = layer.Z.shape[-2]
-    refined = refined and len(x) <= REFINED_ROWS
+    refined = refined and len(x) <= _REFINED_ROWS
     n_subset = n_inducing if refined else min(n_inducing, _BOUND_INDUCING)
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
