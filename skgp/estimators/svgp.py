@@ -33,6 +33,7 @@ from skgp.recipes.warping import Warping
     share_kernel=OWN_KERNELS,
     max_iter=OPTIMUM_OR_EPOCHS,
     likelihood=OBSERVED,
+    jitter=Deviation(default="1e-6"),
 )
 class SVGPRegressor(GPRegressor):
     r"""Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
@@ -154,7 +155,7 @@ class SVGPRegressor(GPRegressor):
         normalize_X: bool = True,
         normalize_y: bool = True,
         noise_floor: float = 1e-4,
-        jitter: float = 1e-4,
+        jitter: float = 1e-6,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
         device: str = "cpu",
