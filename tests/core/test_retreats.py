@@ -29,14 +29,21 @@ def score(module: Line) -> float:
     return -abs(module.w[0].item() - 0.5)
 
 
-def run_of(height: float, *, n_outputs: int = 1, n_retreats: int = 4, averaged: bool = True) -> Run:
+def run_of(
+    height: float,
+    *,
+    n_outputs: int = 1,
+    n_retreats: int = 4,
+    averaged: bool = True,
+    patience: int = 9,
+) -> Run:
     """Steps of 0.5: the first leads to 0.5, the second beyond the edge, the third finds out."""
     module = Line()
     arguments = {"schedule": constant, "averaged": averaged, "n_retreats": n_retreats}
     return Run(
         problem(module, Cliff(module, height), 0.5),
         Rows(4, 1.0, n_outputs),
-        plan(max_iter=9, n_iter_no_change=9, **arguments),
+        plan(max_iter=9, n_iter_no_change=patience, **arguments),
         generator(),
         score,
     )
@@ -58,6 +65,15 @@ def test_an_epoch_of_a_far_higher_loss_leads_back_to_the_best_state(averaged: bo
     run.epoch()
     assert abs(run.module.w[0].item() - before) < 0.16  # a step of the shorter kind
     assert run.history.loss_curve[3] < 1.0
+
+
+def test_shorter_steps_have_the_whole_patience() -> None:
+    """The second epoch was no gain, and the third is the first one after the retreat."""
+    run = run_of(100.0, patience=2)
+    for _ in range(3):
+        run.epoch()
+    assert run._n_retreats == 1
+    assert not run.is_done
 
 
 def test_a_first_epoch_leads_back_to_where_it_began() -> None:

@@ -228,6 +228,7 @@ class Run(Generic[ModuleT]):
         self._average = None if self._average is None else best["module"]
         self.optimizer.shorten(_HEALED_STEP)
         self._n_retreats += 1
+        self._stale = 0  # shorter steps have not had their time
 
     @contextmanager
     def outcome(self) -> Iterator[ModuleT]:
