@@ -18,8 +18,8 @@ from skgp.recipes.losses import DivergenceWeight
 # and kernel would hardly move any more.
 _SECOND_MOMENT_DECAY: Final = 0.95
 
-# Where targets have little noise, a step by one batch lowers the density of the next one sharply now
-# and then. With the usual memory the noise moves at a fifth of the rate for a thousand steps.
+# Where targets have little noise, a step by one batch now and then lowers the density of the next
+# one sharply. With the usual memory the noise moves at a fifth of the rate for a thousand steps.
 _BATCHES_DECAY: Final = 0.99
 
 MakeOptimizer = Callable[[float, Model, float], Optimizer]
