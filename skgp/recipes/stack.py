@@ -39,6 +39,9 @@ MANY_INDUCING: Final = 300
 ALL_INDUCING: Final = 600  # the most where each row may be one
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 _UNEXPLAINED: Final = 0.1  # variance, relative to that of the noise
+# Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
+# f keeps the jitter as variance at each of them.
+_KEPT_JITTER: Final = 0.1
 
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
 
@@ -158,7 +161,9 @@ def sparse_top(
     """A top layer of n_gps GPs with initial inducing inputs among h (n, F)."""
     Z = setup.centres(h, spec.n_inducing(setup, n_gps))
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
-    return sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
+    layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
+    layer.jitter *= spec.kept_jitter
+    return layer
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,8 @@ class StackSpec:
         With a noise there, that is where kernel and noise start.
     all_inducing : int
         Rows up to which one layer has an inducing input for each if their number is to be found.
+    kept_jitter : float
+        Share of the jitter that the top layer has.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -214,6 +221,7 @@ class StackSpec:
     start: Start = start_hyperparameters
     beginning: Beginning = USUAL_BEGINNING
     all_inducing: int = 0
+    kept_jitter: float = 1.0
 
     def __post_init__(self) -> None:
         self.inducing.check(len(self.kernels))
@@ -267,7 +275,16 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
 def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
     """The build of a model with as many inducing inputs in each layer as this model has."""
     numbers = [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
-    return partial(build_stack, replace(spec, inducing=replace(spec.inducing, n_inducing=numbers)))
+    kept = cast(SparseLayer, model.stack.top).jitter / spec.inducing.jitter
+    return partial(build_stack, _with_inducing(spec, numbers, kept))
+
+
+def _with_inducing(
+    spec: StackSpec, n_inducing: int | Sequence[int], kept_jitter: float
+) -> StackSpec:
+    """The stack with so many inducing inputs, and that share of the jitter in its top layer."""
+    inducing = replace(spec.inducing, n_inducing=n_inducing)
+    return replace(spec, inducing=inducing, kept_jitter=kept_jitter)
 
 
 def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:
@@ -295,7 +312,7 @@ def _started_top(
     if not grows or len(few) > ALL_INDUCING:
         return top, noise_var
     if unexplained_share(top, h, weight, noise_var) > _UNEXPLAINED:
-        more = replace(spec, inducing=replace(spec.inducing, n_inducing=ALL_INDUCING))
+        more = _with_inducing(spec, ALL_INDUCING, _KEPT_JITTER)
         larger = _top_layer(more, setup, below, len(latent))
         # A few more would change little, and steps are shorter with them.
         if larger.Z.shape[-2] >= 2 * top.Z.shape[-2]:

@@ -24,6 +24,10 @@ def _numbers(model):
     return [layer.Z.shape[-2] for layer in model.model_.stack.layers]
 
 
+def _jitters(stack):
+    return [layer.jitter for layer in stack.layers]
+
+
 def test_unexplained_share_is_the_trace_of_the_residual_covariance():
     rng = np.random.default_rng(1)
     x, Z = rng.standard_normal((40, 3)), rng.standard_normal((2, 5, 3))
@@ -60,6 +64,8 @@ def test_the_top_layer_has_an_input_for_each_row_where_few_leave_much_unexplaine
 ):
     model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0, **params)
     assert _numbers(model.fit(*_rows(200, noise))) == numbers
+    kept = 0.1 if numbers[1] > 64 else 1.0
+    np.testing.assert_allclose(_jitters(model.model_.stack), [1e-4, kept * 1e-4])
 
 
 @pytest.mark.parametrize("n", [110, 620])
@@ -92,16 +98,18 @@ def test_an_optimum_has_an_inducing_input_for_each_row(n, params, number, monkey
     assert _numbers(model) == [number]
 
 
-def test_models_of_folds_are_as_large_as_the_model_they_are_for(monkeypatch):
-    sizes, made = [], cross_validation.first_models
+def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
+    sizes, jitters, made = [], [], cross_validation.first_models
 
     def recorded(*args):
         models = made(*args)
         sizes.append([layer.Z.shape[-2] for layer in models[0].stack.layers])
+        jitters.append(_jitters(models[0].stack))
         return models
 
     monkeypatch.setattr(cross_validation, "first_models", recorded)
     monkeypatch.setattr("skgp.recipes.stack._UNEXPLAINED", 0.0)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(*_rows(150, 0.5))
     assert _numbers(model) == [64, 150]
+    np.testing.assert_allclose(jitters, [[1e-4, 1e-5]] * 5)
     assert sizes == [[64, 120]] * 5  # by themselves, 120 rows would be too few for more than 64
