@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import Interval
 
 from skgp.core.kernels.kernel import GPyTorchBase
 from skgp.core.networks.activations import ACTIVATIONS
-from skgp.core.nodes.sigma_points import GRIDS, RULES
+from skgp.core.nodes.choice import GRIDS, RULES
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
 from skgp.fitting.arguments import KernelNames
 from skgp.recipes.outputs import LikelihoodName
@@ -335,7 +335,7 @@ _SIGMA_POINTS: Final[Group] = (
     ),
     Parameter(
         "quadrature",
-        literal(("auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite")),
+        literal(("auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite")),
         '"auto"',
         [one_of("auto", *RULES, *GRIDS)],
         """

@@ -14,8 +14,8 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.kernels.noisy import NoisyKernel
 from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
+from skgp.core.nodes.choice import GRIDS, make_quadrature
 from skgp.core.nodes.rules import NodeRule, Sampled
-from skgp.core.nodes.sigma_points import GRIDS, make_quadrature
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.recipe import FEW_BATCHES
 from skgp.fitting.setup import Setup
