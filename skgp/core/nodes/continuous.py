@@ -11,8 +11,6 @@ from skgp.core.nodes.rules import Nodes, Sampled
 from skgp.core.nodes.sigma_points import MatchedNodes, Quadrature
 
 _SPREAD: Final = 0.5  # where the spreads start
-_N_DRAWS: Final = 1  # of a component, in a training step
-_N_FIXED: Final = 16  # of a component, in a prediction: a power of two, as Sobol sequences like it
 
 
 class ContinuousNodes(Quadrature):
@@ -38,11 +36,17 @@ class ContinuousNodes(Quadrature):
     n_sites : int
         Number S of components.
     seed : int
+    n_draws : int, default=1
+        Number K of nodes of each component in a training step.
+    n_fixed : int, default=16
+        The same in a prediction; a power of two suits a Sobol sequence.
     """
 
-    def __init__(self, widths: Sequence[int], n_sites: int, seed: int) -> None:
+    def __init__(
+        self, widths: Sequence[int], n_sites: int, seed: int, n_draws: int = 1, n_fixed: int = 16
+    ) -> None:
         super().__init__(widths)
-        self.normals = Sampled(widths, _N_DRAWS * n_sites, _N_FIXED * n_sites, seed)
+        self.normals = Sampled(widths, n_draws * n_sites, n_fixed * n_sites, seed)
         xi = MatchedNodes(widths, n_sites, seed).points()
         # mean of c^2 + t^2 = 1; a single centre is zero, and has unit spread
         var = 1.0 - (1.0 - _SPREAD**2) * xi.square().mean(0)
