@@ -329,8 +329,9 @@ _SIGMA_POINTS: Final[Group] = (
         "10",
         [at_least(1)],
         """
-        Number Q of nodes of "matched" and "qr3". For the other rules it is the number of sites of
-        each hidden function, and the grid has n_sites ** (width * (n_layers - 1)) nodes.
+        Number Q of nodes of "matched" and "qr3", or of components of "continuous". For the other
+        rules it is the number of sites of each hidden function, and the grid has
+        n_sites ** (width * (n_layers - 1)) nodes.
         """,
     ),
     Parameter(
@@ -342,7 +343,9 @@ _SIGMA_POINTS: Final[Group] = (
         "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
         standard normal. The others are the paper's: "qr3" learns n_sites nodes and their weights;
         "qr1" learns the sites of a grid and its joint weights; "qr2" does so with sites symmetric
-        about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "auto" is "matched" up to ten
+        about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "continuous" gives
+        the nodes of "qr3" a normal spread, learned for each coordinate. Training draws from it, and
+        predictions have 16 nodes for each of the n_sites normals. "auto" is "matched" up to ten
         times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and streams.
         """,
     ),

@@ -84,7 +84,7 @@ class DSPPClassifier(Classifier):
     Attributes
     ----------
     quadrature_points_ : array (n_layers - 1, Q, W)
-        Standardised nodes of the hidden functions.
+        Standardised nodes of the hidden functions in a prediction.
     quadrature_weights_ : array (Q,)
         Their weights.
     beta_reg_ : float
