@@ -343,10 +343,11 @@ _SIGMA_POINTS: Final[Group] = (
         "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
         standard normal. The others are the paper's: "qr3" learns n_sites nodes and their weights;
         "qr1" learns the sites of a grid and its joint weights; "qr2" does so with sites symmetric
-        about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "continuous" gives
-        the nodes of "qr3" a normal spread, learned for each coordinate. Training draws from it, and
-        predictions have 16 nodes for each of the n_sites normals. "auto" is "matched" up to ten
-        times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and streams.
+        about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "continuous", its future work,
+        gives the nodes of "qr3" a normal spread, learned for each coordinate. Training draws from
+        it, and predictions have four nodes for each of the n_sites normals. "auto" is "matched" up
+        to ten times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and
+        streams.
         """,
     ),
 )

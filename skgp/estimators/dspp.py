@@ -165,7 +165,9 @@ class DSPPRegressor(GPRegressor):
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         n_sites: int = 10,
-        quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"] = "auto",
+        quadrature: Literal[
+            "auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"
+        ] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",

@@ -141,7 +141,9 @@ class DSPPClassifier(Classifier):
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         n_sites: int = 10,
-        quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"] = "auto",
+        quadrature: Literal[
+            "auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"
+        ] = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",

@@ -196,9 +196,7 @@ def test_the_log_of_a_mean_of_draws_is_low(rng: np.random.Generator) -> None:
     with torch.no_grad():
         exact = -training_loss(stack, likelihood, rules[0], batch, None).item()
         few, many = (
-            np.array(
-                [-training_loss(stack, likelihood, r, batch, n).item() for n in range(300)]
-            )
+            np.array([-training_loss(stack, likelihood, r, batch, n).item() for n in range(300)])
             for r in rules
         )
     error = few.std() / math.sqrt(len(few))

@@ -38,12 +38,12 @@ class ContinuousNodes(Quadrature):
     seed : int
     n_draws : int, default=1
         Number K of nodes of each component in a training step.
-    n_fixed : int, default=16
+    n_fixed : int, default=4
         The same in a prediction; a power of two suits a Sobol sequence.
     """
 
     def __init__(
-        self, widths: Sequence[int], n_sites: int, seed: int, n_draws: int = 1, n_fixed: int = 16
+        self, widths: Sequence[int], n_sites: int, seed: int, n_draws: int = 1, n_fixed: int = 4
     ) -> None:
         super().__init__(widths)
         self.normals = Sampled(widths, n_draws * n_sites, n_fixed * n_sites, seed)
