@@ -75,7 +75,8 @@ _FAMILIES: Final = (
     *(sghmc, svgp, svgp_classifier, vfitc),
 )
 _PARTS: Final = (  # where the torch modules of a model are defined
-    *(bernoulli, chain, collapsed, counts, cvae_network, dropout, exact_layer, features, gaussian),
+    *(bernoulli, chain, collapsed, continuous, counts, cvae_network, dropout, exact_layer),
+    *(features, gaussian),
     *(
         censored,
         gpytorch_kernel,
