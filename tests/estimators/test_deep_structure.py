@@ -6,6 +6,7 @@ import pytest
 from deep_problem import DGP, DSPP, SMALL, both_families, make_table
 from oracles.deep import stack_mixture
 from oracles.models import to_array
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skgp import DGPRegressor, DSPPRegressor
 
@@ -159,6 +160,19 @@ def test_sigma_points_learn_and_fixed_ones_do_not(table):
         for name in ("quadrature_points_", "quadrature_weights_"):
             few, many = (getattr(model, name) for model in models)
             assert np.allclose(few, many, rtol=0, atol=1e-12) != learns
+
+
+def test_a_search_over_quadrature_rules(table):
+    X, Y, _, _ = table
+    rules = ["qr3", "continuous"]
+    search = GridSearchCV(DSPPRegressor(**DSPP), {"quadrature": rules}, cv=2).fit(X, Y[:, 0])
+    expected = [
+        cross_val_score(DSPPRegressor(**{**DSPP, "quadrature": name}), X, Y[:, 0], cv=2).mean()
+        for name in rules
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
+    assert search.best_params_ == {"quadrature": rules[np.argmax(expected)]}
+    assert expected[0] != expected[1]
 
 
 # ------------------------------------------------------- training that goes on
