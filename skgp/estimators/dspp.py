@@ -20,7 +20,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
-from skgp.recipes.hidden import Sites
+from skgp.recipes.hidden import QuadratureName, Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
@@ -165,9 +165,7 @@ class DSPPRegressor(GPRegressor):
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         n_sites: int = 10,
-        quadrature: Literal[
-            "auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"
-        ] = "auto",
+        quadrature: QuadratureName = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",

@@ -19,7 +19,7 @@ from skgp.estimators._model_groups import (
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import FEW_BATCHES, Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
-from skgp.recipes.hidden import Sites
+from skgp.recipes.hidden import QuadratureName, Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import INITIAL_VAR
@@ -141,9 +141,7 @@ class DSPPClassifier(Classifier):
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         n_sites: int = 10,
-        quadrature: Literal[
-            "auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"
-        ] = "auto",
+        quadrature: QuadratureName = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from skgp.core.nodes.choice import GRIDS, RULES, make_quadrature
 from skgp.core.nodes.continuous import ContinuousNodes
 from skgp.core.nodes.sigma_points import Grid, LearnedNodes, MatchedNodes, Quadrature
+from skgp.recipes.hidden import QuadratureName
 
 
 def to_arrays(rule: Quadrature) -> tuple[np.ndarray, np.ndarray]:
@@ -196,4 +198,5 @@ def test_names_are_those_of_the_paper() -> None:
     assert isinstance(make_quadrature("continuous", [1], 2, 0), ContinuousNodes)
     rules = {name: make_quadrature(name, [1], 2, 0) for name in GRIDS}
     kinds = {name: (len(list(rule.parameters())), rule.symmetric) for name, rule in rules.items()}
+    assert set(get_args(QuadratureName)) == {"auto", *RULES, *GRIDS}
     assert kinds == {"gauss-hermite": (0, False), "qr1": (2, False), "qr2": (2, True)}
