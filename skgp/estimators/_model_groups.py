@@ -8,9 +8,9 @@ from sklearn.utils._param_validation import Interval
 
 from skgp.core.kernels.kernel import GPyTorchBase
 from skgp.core.networks.activations import ACTIVATIONS
-from skgp.core.nodes.sigma_points import GRIDS, RULES
-from skgp.estimators._entries import Deviation, Group, Parameter, at_least, literal, one_of
+from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
 from skgp.fitting.arguments import KernelNames
+from skgp.recipes.hidden import QuadratureName
 from skgp.recipes.outputs import LikelihoodName
 
 PENALTY: Final = Interval(Real, 0, 1e15, closed="both")
@@ -329,21 +329,27 @@ _SIGMA_POINTS: Final[Group] = (
         "10",
         [at_least(1)],
         """
-        Number Q of nodes of "matched" and "qr3". For the other rules it is the number of sites of
-        each hidden function, and the grid has n_sites ** (width * (n_layers - 1)) nodes.
+        Number Q of nodes of "matched" and "qr3", or of components of "continuous". For the other
+        rules it is the number of sites of each hidden function, and the grid has
+        n_sites ** (width * (n_layers - 1)) nodes.
         """,
     ),
     Parameter(
         "quadrature",
-        literal(("auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite")),
+        "QuadratureName",
         '"auto"',
-        [one_of("auto", *RULES, *GRIDS)],
+        [one_of(*get_args(QuadratureName))],
         """
-        "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
-        standard normal. The others are the paper's: "qr3" learns n_sites nodes and their weights;
-        "qr1" learns the sites of a grid and its joint weights; "qr2" does so with sites symmetric
-        about zero; "gauss-hermite" is the fixed Gauss-Hermite grid. "auto" is "matched" up to ten
-        times `batch_size` rows, where learned nodes overfit, and "qr3" for more rows and streams.
+        quadrature : {"auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"}, \
+default=$default
+            "matched" has n_sites fixed nodes of equal weight, with the mean and the covariance of a
+            standard normal. The others are the paper's: "qr3" learns n_sites nodes and their
+            weights; "qr1" learns the sites of a grid and its joint weights; "qr2" does so with
+            sites symmetric about zero; "gauss-hermite" is the fixed Gauss-Hermite grid.
+            "continuous", its future work, gives the nodes of "qr3" a normal spread, learned for
+            each coordinate. Training draws from it, and predictions have four nodes for each of the
+            n_sites normals. "auto" is "matched" up to ten times `batch_size` rows, where learned
+            nodes overfit, and "qr3" for more rows and streams.
         """,
     ),
 )

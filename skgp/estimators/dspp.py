@@ -20,7 +20,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
-from skgp.recipes.hidden import Sites
+from skgp.recipes.hidden import QuadratureName, Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
@@ -90,7 +90,7 @@ class DSPPRegressor(GPRegressor):
     beta_reg_ : float
         Weight of the divergences in the fit.
     quadrature_points_ : array (n_layers - 1, Q, W)
-        Standardised nodes of the hidden functions.
+        Standardised nodes of the hidden functions in a prediction.
     quadrature_weights_ : array (Q,)
         Their weights, which are those of the components of a prediction.
     $inducing_points
@@ -124,6 +124,18 @@ class DSPPRegressor(GPRegressor):
         \sum_{i=1}^{n} \log p(y_i \mid x_i)
         - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
 
+    With ``quadrature="continuous"`` the density is the integral of the same normal over a mixture
+    of S normals, which the paper names as future work ([1]_, section 6):
+
+    .. math::
+
+        \xi \sim \sum_{s=1}^{S} \omega_s \,
+        \mathcal{N}\left(c_s, \operatorname{diag}(t_s^2)\right) .
+
+    Each row and training step has one draw from each of the S normals. The log of an average of
+    draws is lower in expectation than the log of the integral, so the fit maximises a lower bound
+    on the log density. The nodes of a prediction are fixed.
+
     References
     ----------
     .. [1] $sigma_points_paper
@@ -153,7 +165,7 @@ class DSPPRegressor(GPRegressor):
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         n_sites: int = 10,
-        quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
+        quadrature: QuadratureName = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         hidden_mean: Literal["auto", "linear", "identity", "concatenate"] = "auto",
         topology: Literal["feedforward", "skip-mean", "skip-mean-both", "skip-all"] = "feedforward",

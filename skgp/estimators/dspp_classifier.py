@@ -19,7 +19,7 @@ from skgp.estimators._model_groups import (
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import FEW_BATCHES, Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
-from skgp.recipes.hidden import Sites
+from skgp.recipes.hidden import QuadratureName, Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import INITIAL_VAR
@@ -84,7 +84,7 @@ class DSPPClassifier(Classifier):
     Attributes
     ----------
     quadrature_points_ : array (n_layers - 1, Q, W)
-        Standardised nodes of the hidden functions.
+        Standardised nodes of the hidden functions in a prediction.
     quadrature_weights_ : array (Q,)
         Their weights.
     beta_reg_ : float
@@ -141,7 +141,7 @@ class DSPPClassifier(Classifier):
         kernel: LayerKernels = "matern52",
         n_layers: int = 2,
         n_sites: int = 10,
-        quadrature: Literal["auto", "matched", "qr1", "qr2", "qr3", "gauss-hermite"] = "auto",
+        quadrature: QuadratureName = "auto",
         share_kernel: bool | Literal["auto"] = "auto",
         covariance: Literal["full", "diagonal"] = "diagonal",
         likelihood: Literal["auto", "probit", "logit", "robust-max", "softmax", "ordinal"] = "auto",

@@ -27,7 +27,7 @@ from skgp.core.likelihoods import (
 from skgp.core.marginal import exact as exact_layer
 from skgp.core.networks import features, warping
 from skgp.core.networks.activations import ErrorFunction, LinearErrorFunction, Ramp
-from skgp.core.nodes import rules, sigma_points
+from skgp.core.nodes import continuous, rules, sigma_points
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.stacks import (
     latent_stack,
@@ -75,7 +75,8 @@ _FAMILIES: Final = (
     *(sghmc, svgp, svgp_classifier, vfitc),
 )
 _PARTS: Final = (  # where the torch modules of a model are defined
-    *(bernoulli, chain, collapsed, counts, cvae_network, dropout, exact_layer, features, gaussian),
+    *(bernoulli, chain, collapsed, continuous, counts, cvae_network, dropout, exact_layer),
+    *(features, gaussian),
     *(
         censored,
         gpytorch_kernel,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.kernels.noisy import NoisyKernel
 from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
+from skgp.core.nodes.choice import GRIDS, make_quadrature
 from skgp.core.nodes.rules import NodeRule, Sampled
-from skgp.core.nodes.sigma_points import GRIDS, make_quadrature
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.recipe import FEW_BATCHES
 from skgp.fitting.setup import Setup
@@ -28,6 +28,7 @@ from skgp.recipes.stack import (
 )
 
 MakeNodes = Callable[[Setup, Sequence[int]], NodeRule]
+QuadratureName = Literal["auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"]
 
 # What a hidden layer sees that has another one below it (deep sigma point paper, appendix A.4).
 TOPOLOGIES: Final[dict[str, Connection]] = {
@@ -108,7 +109,7 @@ class Sites:
     n_layers: int
     width: int
     n_sites: int
-    quadrature: str
+    quadrature: QuadratureName
     batch_size: int
 
     def __post_init__(self) -> None:
@@ -123,7 +124,7 @@ class Sites:
         )
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        name = self.quadrature
+        name: str = self.quadrature
         if name == "auto":
             name = "matched" if setup.fits_into(self.batch_size, FEW_BATCHES) else "qr3"
         return make_quadrature(name, widths, self.n_sites, setup.seed_for("nodes"))

@@ -180,6 +180,7 @@ DEEP_REGRESSORS = (
         DSPPRegressor,
         {"quadrature": "qr1", "hidden_mean": "identity", **_DSPP, "n_sites": 2},
     ),
+    Case("dspp-continuous", DSPPRegressor, {"quadrature": "continuous", **_DSPP}),
     Case(
         "dspp-grid",
         DSPPRegressor,
@@ -281,6 +282,11 @@ CLASSIFIERS = (
         "dspp",
         DSPPClassifier,
         {"n_inducing": 8, "n_sites": 2, "quadrature": "qr3", "hidden_mean": "linear"},
+    ),
+    Case(
+        "dspp-continuous",
+        DSPPClassifier,
+        {"n_inducing": 8, "n_sites": 2, "quadrature": "continuous"},
     ),
 )
 # The first case of each class, for what does not depend on the choice of model.

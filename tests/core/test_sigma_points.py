@@ -2,20 +2,16 @@
 
 import itertools
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
-from skgp.core.nodes.sigma_points import (
-    GRIDS,
-    RULES,
-    Grid,
-    LearnedNodes,
-    MatchedNodes,
-    Quadrature,
-    make_quadrature,
-)
+from skgp.core.nodes.choice import GRIDS, RULES, make_quadrature
+from skgp.core.nodes.continuous import ContinuousNodes
+from skgp.core.nodes.sigma_points import Grid, LearnedNodes, MatchedNodes, Quadrature
+from skgp.recipes.hidden import QuadratureName
 
 
 def to_arrays(rule: Quadrature) -> tuple[np.ndarray, np.ndarray]:
@@ -115,7 +111,7 @@ def test_learned_grid_may_lose_its_symmetry(rng: np.random.Generator) -> None:
     assert np.abs(xi[::-1] + xi).max() > 0.05
 
 
-@pytest.mark.parametrize("name", ["qr3", *GRIDS])
+@pytest.mark.parametrize("name", ["qr3", "continuous", *GRIDS])
 def test_weights_are_a_distribution_however_they_have_moved(
     rng: np.random.Generator, name: str
 ) -> None:
@@ -199,6 +195,8 @@ def test_gradients_reach_every_learned_node_and_weight(rng: np.random.Generator)
 def test_names_are_those_of_the_paper() -> None:
     """What is learned, and whether it stays symmetric."""
     assert isinstance(make_quadrature("qr3", [1], 2, 0), LearnedNodes)
+    assert isinstance(make_quadrature("continuous", [1], 2, 0), ContinuousNodes)
     rules = {name: make_quadrature(name, [1], 2, 0) for name in GRIDS}
     kinds = {name: (len(list(rule.parameters())), rule.symmetric) for name, rule in rules.items()}
+    assert set(get_args(QuadratureName)) == {"auto", *RULES, *GRIDS}
     assert kinds == {"gauss-hermite": (0, False), "qr1": (2, False), "qr2": (2, True)}

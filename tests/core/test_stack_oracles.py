@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
 from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.nodes.choice import make_quadrature
 from skgp.core.nodes.rules import Nodes, Sampled
-from skgp.core.nodes.sigma_points import LearnedNodes, Quadrature, make_quadrature
+from skgp.core.nodes.sigma_points import LearnedNodes, Quadrature
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, VFITC, Objective, gamma_robust, loss
 from skgp.core.stacks.stack import FEEDFORWARD, GPStack
 from skgp.fitting.model import Layers, Model

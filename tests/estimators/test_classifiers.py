@@ -304,11 +304,14 @@ def test_softmax_reaches_certainty_in_few_steps() -> None:
     assert loss < 0.05
 
 
-@pytest.mark.parametrize("name", ["dgp", "dspp"])
-def test_deep_predictions_are_mixtures_over_nodes(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "learned"),
+    [("dgp", {}), ("dspp", {"quadrature": "qr3"}), ("dspp", {"quadrature": "continuous"})],
+    ids=["dgp", "dspp-qr3", "dspp-continuous"],
+)
+def test_deep_predictions_are_mixtures_over_nodes(name: str, learned: dict[str, str]) -> None:
     """Node by node: probabilities, and latent moments by E f^2 - (E f)^2."""
     X, codes = table()
-    learned = {"quadrature": "qr3"} if name == "dspp" else {}
     model = make(name, likelihood="robust-max", max_iter=60, **learned).fit(X, codes)
     module = model.model_
     x = torch.from_numpy((X - module.x_scale.offset) / module.x_scale.unit)

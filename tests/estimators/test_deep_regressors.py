@@ -68,6 +68,7 @@ MODELS = {
     "dspp-qr3": (DSPPRegressor, {}),
     "dspp-qr1": (DSPPRegressor, {"quadrature": "qr1", "n_latents": 1}),
     "dspp-qr2": (DSPPRegressor, {"quadrature": "qr2", "covariance": "full"}),
+    "dspp-continuous": (DSPPRegressor, {"quadrature": "continuous"}),
     "dspp-grid": (DSPPRegressor, {"quadrature": "gauss-hermite"}),
     "dspp-skip-mean-both": (DSPPRegressor, {"n_layers": 3, "topology": "skip-mean-both"}),
     "dspp-skip-all": (DSPPRegressor, {"n_layers": 3, "topology": "skip-all", "width": 3}),

@@ -6,6 +6,7 @@ import pytest
 from deep_problem import DGP, DSPP, SMALL, both_families, make_table
 from oracles.deep import stack_mixture
 from oracles.models import to_array
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skgp import DGPRegressor, DSPPRegressor
 
@@ -120,14 +121,14 @@ def test_attributes_behind_a_feature_extractor_are_those_of_features(table):
         np.testing.assert_array_equal(model.lengthscales_, to_array(hidden.kernel.lengthscale))
 
 
-@pytest.mark.parametrize("quadrature", ["qr1", "qr2", "qr3", "gauss-hermite"])
+@pytest.mark.parametrize("quadrature", ["qr1", "qr2", "qr3", "continuous", "gauss-hermite"])
 @pytest.mark.parametrize("n_layers", [2, 3])
 def test_quadrature_attributes_are_the_nodes_of_a_prediction(table, quadrature, n_layers):
     X, Y, X_new, _ = table
     model = DSPPRegressor(**{**DSPP, "quadrature": quadrature, "n_layers": n_layers})
     model.fit(X, Y[:, 0])
     points, weights = model.quadrature_points_, model.quadrature_weights_
-    n_nodes = 3 if quadrature == "qr3" else 3 ** (2 * (n_layers - 1))
+    n_nodes = {"qr3": 3, "continuous": 3 * 4}.get(quadrature, 3 ** (2 * (n_layers - 1)))
     assert points.shape == (n_layers - 1, n_nodes, 2)
     assert weights.shape == (n_nodes,)
     np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-12)
@@ -150,7 +151,8 @@ def test_quadrature_attributes_are_the_nodes_of_a_prediction(table, quadrature, 
 
 def test_sigma_points_learn_and_fixed_ones_do_not(table):
     X, Y, _, _ = table
-    for quadrature, learns in (("qr1", True), ("qr2", True), ("gauss-hermite", False)):
+    learned = dict.fromkeys(("qr1", "qr2", "continuous"), True)
+    for quadrature, learns in {**learned, "gauss-hermite": False}.items():
         models = [
             DSPPRegressor(**{**DSPP, "quadrature": quadrature, "max_iter": n}).fit(X, Y[:, 0])
             for n in (1, 10)
@@ -158,6 +160,19 @@ def test_sigma_points_learn_and_fixed_ones_do_not(table):
         for name in ("quadrature_points_", "quadrature_weights_"):
             few, many = (getattr(model, name) for model in models)
             assert np.allclose(few, many, rtol=0, atol=1e-12) != learns
+
+
+def test_a_search_over_quadrature_rules(table):
+    X, Y, _, _ = table
+    rules = ["qr3", "continuous"]
+    search = GridSearchCV(DSPPRegressor(**DSPP), {"quadrature": rules}, cv=2).fit(X, Y[:, 0])
+    expected = [
+        cross_val_score(DSPPRegressor(**{**DSPP, "quadrature": name}), X, Y[:, 0], cv=2).mean()
+        for name in rules
+    ]
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, rtol=1e-9)
+    assert search.best_params_ == {"quadrature": rules[np.argmax(expected)]}
+    assert expected[0] != expected[1]
 
 
 # ------------------------------------------------------- training that goes on

@@ -1,9 +1,7 @@
 """Sigma points: deterministic nodes of the hidden layers, fixed or learned."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -155,23 +153,3 @@ class Grid(Quadrature):
         if self.symmetric:
             sites = 0.5 * (sites - sites.flip(0))
         return sites.gather(0, self.index)
-
-
-GRIDS: Final[dict[str, Callable[[Sequence[int], int], Grid]]] = {
-    "gauss-hermite": Grid,
-    "qr1": partial(Grid, learned=True),
-    "qr2": partial(Grid, learned=True, symmetric=True),
-}
-
-
-RULES: Final[dict[str, Callable[[Sequence[int], int, int], Quadrature]]] = {
-    "matched": MatchedNodes,
-    "qr3": LearnedNodes,
-}
-
-
-def make_quadrature(name: str, widths: Sequence[int], n_sites: int, seed: int) -> Quadrature:
-    """Rule of a name: one of `RULES` or of `GRIDS`."""
-    if name in RULES:
-        return RULES[name](widths, n_sites, seed)
-    return GRIDS[name](widths, n_sites)
