@@ -55,7 +55,12 @@ def test_printed_means_are_ranked_over_the_sets_that_we_have(shown):
 
 def test_a_printed_rank_goes_before_that_of_the_means(shown):
     printed = {("Ranks", "avg12", "b", "rank_RMSE"): 1.75}
-    assert shown(means_of(THEIRS) | printed)[1] == ["b", "2.50 (1.25)", "2.50 (1.75)", "2.50 (1.25)"]
+    assert shown(means_of(THEIRS) | printed)[1] == [
+        "b",
+        "2.50 (1.25)",
+        "2.50 (1.75)",
+        "2.50 (1.25)",
+    ]
 
 
 def test_means_of_which_one_is_not_printed_are_not_ranked(shown):

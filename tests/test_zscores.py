@@ -41,7 +41,11 @@ def test_a_panel_for_each_set_and_a_curve_for_each_method(monkeypatch, tmp_path)
     ((figure, path),) = saved
     assert path == tmp_path / "x-zscores.png"
     drawn = [
-        {line.get_label(): line.get_xdata()[1:].tolist() for line in ax.lines if len(line.get_xdata()) < 9}
+        {
+            line.get_label(): line.get_xdata()[1:].tolist()
+            for line in ax.lines
+            if len(line.get_xdata()) < 9
+        }
         for ax in figure.axes
     ]
     assert drawn == [{"m": [-1.0, 2.0], "n": [0.0, 1.0]}, {"m": [0.5, 3.0]}]
