@@ -10,16 +10,25 @@ from gpytorch.models.deep_gps.dspp import DSPP, DSPPLayer
 from torch import Tensor
 
 
+def scaled(kernel: str, n_features: int, batch: torch.Size) -> gpytorch.kernels.Kernel:
+    """Kernel of this name with ARD and a variance, one for each entry of the batch."""
+    kernels = gpytorch.kernels
+    sizes = {"ard_num_dims": n_features, "batch_shape": batch}
+    base = kernels.RBFKernel(**sizes) if kernel == "rbf" else kernels.MaternKernel(2.5, **sizes)
+    return kernels.ScaleKernel(base, batch_shape=batch)
+
+
 class PeerGP(gpytorch.models.ApproximateGP):
-    """One-layer sparse GP as GPyTorch's users write it: Matern 5/2 with ARD.
+    """One-layer sparse GP as GPyTorch's users write it, with ARD.
 
     Parameters
     ----------
     Z : Tensor of shape (M, D)
     covariance : {"full", "diagonal", "delta", "decoupled"}
+    kernel : {"matern52", "rbf"}
     """
 
-    def __init__(self, Z: Tensor, covariance: str) -> None:
+    def __init__(self, Z: Tensor, covariance: str, kernel: str = "matern52") -> None:
         n_inducing, n_features = Z.shape
         if covariance == "decoupled":
             distribution = variational.MeanFieldVariationalDistribution(n_inducing)
@@ -33,16 +42,14 @@ class PeerGP(gpytorch.models.ApproximateGP):
             strategy = variational.VariationalStrategy(self, Z, family(n_inducing))
         super().__init__(strategy)
         self.mean_module = gpytorch.means.ConstantMean()
-        self.covar_module = gpytorch.kernels.ScaleKernel(
-            gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=n_features)
-        )
+        self.covar_module = scaled(kernel, n_features, torch.Size())
 
     def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
 class Hidden:
-    """What the layers of a deep model share: Matern 5/2 with ARD, a linear mean below the top.
+    """What the layers of a deep model share: a kernel with ARD, a linear mean below the top.
 
     Parameters
     ----------
@@ -50,11 +57,19 @@ class Hidden:
     covariance : {"full", "diagonal"}
     width : int, optional
         Functions of the layer; the top layer has one, and no dimension for it.
+    kernel : {"matern52", "rbf"}
     **nodes
         Further arguments of the layer.
     """
 
-    def __init__(self, Z: Tensor, covariance: str, width: int | None, **nodes: int) -> None:
+    def __init__(
+        self,
+        Z: Tensor,
+        covariance: str,
+        width: int | None,
+        kernel: str = "matern52",
+        **nodes: int,
+    ) -> None:
         n_inducing, n_features = Z.shape
         batch = torch.Size([] if width is None else [width])
         family = {
@@ -70,10 +85,7 @@ class Hidden:
             if width is None
             else gpytorch.means.LinearMean(n_features, batch_shape=batch)
         )
-        self.covar_module = gpytorch.kernels.ScaleKernel(
-            gpytorch.kernels.MaternKernel(nu=2.5, ard_num_dims=n_features, batch_shape=batch),
-            batch_shape=batch,
-        )
+        self.covar_module = scaled(kernel, n_features, batch)
 
     def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
@@ -88,15 +100,21 @@ class SigmaPointLayer(Hidden, DSPPLayer):
 
 
 class PeerDGP(deep_gps.DeepGP):
-    """Deep GP of two layers."""
+    """Deep GP of two layers or more, of which the hidden ones have the same width."""
 
-    def __init__(self, Z: Tensor, width: int) -> None:
+    def __init__(self, Z: Tensor, width: int, n_layers: int = 2, kernel: str = "matern52") -> None:
         super().__init__()
-        self.hidden = DGPLayer(Z, "full", width)
-        self.top = DGPLayer(torch.randn(len(Z), width), "full", None)
+        inner = [torch.randn(len(Z), width) for _ in range(n_layers - 1)]
+        widths = [width] * (n_layers - 1) + [None]
+        self.layers = torch.nn.ModuleList(
+            DGPLayer(points, "full", functions, kernel)
+            for points, functions in zip([Z, *inner], widths, strict=True)
+        )
 
     def forward(self, x: Tensor) -> gpytorch.distributions.MultivariateNormal:
-        return self.top(self.hidden(x))
+        for layer in self.layers:
+            x = layer(x)
+        return x
 
 
 class PeerDSPP(DSPP):
@@ -171,8 +189,13 @@ class PredictiveStep(PeerStep):
 class DGPStep(PeerStep):
     """One training step of a `PeerDGP`, whose predictions have more samples than its steps."""
 
-    n_samples = 10
     n_prediction_samples = 32
+
+    def __init__(
+        self, x: Tensor, y: Tensor, model: gpytorch.models.GP, n_samples: int = 10
+    ) -> None:
+        super().__init__(x, y, model)
+        self.n_samples = n_samples
 
     def _objective(self, num_data: int) -> gpytorch.mlls.MarginalLogLikelihood:
         return gpytorch.mlls.DeepApproximateMLL(

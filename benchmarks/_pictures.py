@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks._protocol import Table, shown_methods
 from benchmarks._render import chosen
-from skgp.plotting import ModelComparisonDisplay, NoiseFractionDisplay
+from skgp.plotting import ModelComparisonDisplay, NoiseFractionDisplay, ZScoreDisplay
 
 N_NODES = 10  # of the fits whose weights are drawn
 
@@ -50,6 +50,22 @@ def draw_weights(results: list[dict[str, Any]], folder: Path, name: str) -> None
     ax.set_ylim(bottom=0.5)
     ax.legend()
     _save(figure, folder / f"{name}-weights.png")
+
+
+def draw_zscores(table: Table, results: list[dict[str, Any]], folder: Path, name: str) -> None:
+    """Write NAME-zscores.png: the distribution of the z-scores of each set's first split."""
+    rows = [r for r in chosen(table, results) if "z_quantiles" in r and r["split"] == 0]
+    datasets = [name for name in table["datasets"] if any(r["dataset"] == name for r in rows)]
+    if not datasets:
+        return
+    size = (4.5 * len(datasets), 4)
+    figure, axes = plt.subplots(1, len(datasets), figsize=size, layout="constrained", squeeze=False)
+    for ax, dataset in zip(axes[0], datasets, strict=True):
+        fits = {r["method"]: r["z_quantiles"] for r in rows if r["dataset"] == dataset}
+        for method in filter(fits.get, table["methods"]):
+            ZScoreDisplay(np.array(fits[method]), name=method).plot(ax)
+        ax.set_title(dataset)
+    _save(figure, folder / f"{name}-zscores.png")
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -70,9 +70,13 @@ def _method(name: str, defined: dict[str, Any], named: dict[str, Any]) -> dict[s
 
 
 def settings(table: Table, method: str) -> list[dict[str, Any]]:
-    """Parameters of a method: one setting, or one for each point of the table's or its own grid."""
+    """Parameters of a method: one setting, or one for each point of the table's or its own grid.
+
+    No values for a parameter take it out of the table's grid.
+    """
     definition = table["methods"][method]
-    grid = {**table.get("grid", {}), **definition.get("grid", {})}
+    asked = {**table.get("grid", {}), **definition.get("grid", {})}
+    grid = {name: values for name, values in asked.items() if values}
     points = itertools.product(*grid.values())
     return [{**definition["params"], **dict(zip(grid, point, strict=True))} for point in points]
 

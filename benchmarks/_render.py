@@ -92,13 +92,42 @@ def average_ranks(
 ) -> tuple[dict[tuple[str, str], float], int]:
     """Average rank by (method, metric) over the sets that every method has, and their number."""
     cells = means(table, rows)
-    sets = [d for d in table["datasets"] if all((d, method) in cells for method in methods)]
+    sets = ranked_sets(table, cells, methods)
     ranks = {}
     for metric in RANKED if sets else ():
         values = [[cells[dataset, method][metric] for method in methods] for dataset in sets]
-        for method, rank in zip(methods, rankdata(values, axis=1).mean(0), strict=True):
-            ranks[method, metric] = float(rank)
+        ranks |= _ranks(values, methods, metric)
     return ranks, len(sets)
+
+
+def ranked_sets(table: Table, cells: Cells, methods: list[str]) -> list[str]:
+    """The sets that every method has."""
+    return [d for d in table["datasets"] if all((d, method) in cells for method in methods)]
+
+
+def _ranks(
+    values: list[list[float]], methods: list[str], metric: str
+) -> dict[tuple[str, str], float]:
+    """Average ranks from scores by set and method."""
+    ranks = rankdata(values, axis=1).mean(0)
+    return {(method, metric): float(rank) for method, rank in zip(methods, ranks, strict=True)}
+
+
+def published_ranks(
+    ranking: Row, sets: list[str], reference: Reference, theirs: Printed
+) -> dict[tuple[str, str], float]:
+    """What the paper prints of a ranking, or else the ranks of its means over the same sets."""
+    methods = ranking["methods"]
+    ranks = {}
+    for metric in RANKED:
+        for method in methods:
+            printed = reference.get((ranking["title"], "avg12", method, f"rank_{metric}"))
+            if printed is not None:
+                ranks[method, metric] = printed
+        values = [[theirs[dataset, method, metric] for method in methods] for dataset in sets]
+        if sets and all(value is not None for row in values for value in row):
+            ranks = _ranks(values, methods, metric) | ranks
+    return ranks
 
 
 class Comparison(NamedTuple):
@@ -179,11 +208,11 @@ def render(table: Table, results: list[Row]) -> str:
         ranks, n_sets = average_ranks(table, rows, ranking["methods"])
         lines += ["", f"{ranking['title']}: average ranks over {n_sets} sets", ""]
         lines += head(["method", *RANKED])
+        sets = ranked_sets(table, cells, ranking["methods"])
+        known = published_ranks(ranking, sets, reference, theirs)
         for method in ranking["methods"] if ranks else ():
             ours = [ranks[method, m] for m in RANKED]
-            places = [
-                reference.get((ranking["title"], "avg12", method, f"rank_{m}")) for m in RANKED
-            ]
+            places = [known.get((method, m)) for m in RANKED]
             lines += line(
                 [method, *(_beside(*pair, digits=2) for pair in zip(ours, places, strict=True))]
             )

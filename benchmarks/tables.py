@@ -25,7 +25,7 @@ import skgp
 from benchmarks._class_scores import class_scores
 from benchmarks._embedded import embedding_scores
 from benchmarks._nested import converged_log_likelihood, nested_log_likelihood
-from benchmarks._pictures import draw, draw_weights
+from benchmarks._pictures import draw, draw_weights, draw_zscores
 from benchmarks._protocol import (
     HERE,
     Fit,
@@ -43,6 +43,7 @@ from benchmarks._protocol import (
 )
 from benchmarks._render import render
 from benchmarks._sampled import sampled_scores
+from benchmarks._zscores import zscore_scores
 from skgp import scoring
 
 RESULTS = HERE / "results"
@@ -66,6 +67,8 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
         values = (class_scores if is_classifier(estimator) else scores)(estimator, rows)
         if table.get("sampled"):
             values |= sampled_scores(estimator, rows.test)
+        if table.get("zscores"):
+            values |= zscore_scores(estimator, rows.test)
         if table.get("nested"):
             values["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
             converged = converged_log_likelihood(estimator, *rows.test)
@@ -188,6 +191,7 @@ def main() -> None:
         if arguments.pictures is not None:
             parts = [name, table["name"]] if "name" in table else [name]
             draw(table, results, arguments.pictures, "-".join(parts))
+            draw_zscores(table, results, arguments.pictures, "-".join(parts))
     if arguments.pictures is not None:
         draw_weights(results, arguments.pictures, name)
 
