@@ -69,8 +69,11 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
             values |= sampled_scores(estimator, rows.test)
         if table.get("zscores"):
             values |= zscore_scores(estimator, rows.test)
-        if table.get("nested"):
-            values["nested_LL"] = nested_log_likelihood(estimator, *rows.test)
+        nested = table.get("nested", False)
+        if nested:
+            n_outer = 25 if nested is True else nested
+            values["nested_LL"] = nested_log_likelihood(estimator, *rows.test, n_outer=n_outer)
+        if nested is True:
             converged = converged_log_likelihood(estimator, *rows.test)
             values["converged_LL"], values["n_draws"], values["last_change"] = converged
     return {
