@@ -117,3 +117,18 @@ def test_a_harmful_last_step_is_not_averaged() -> None:
     )
     assert module.w[0].item() == pytest.approx(0.5)
     assert len(history.loss_curve) == 1
+
+
+@pytest.mark.parametrize(("is_averaged", "n_epochs"), [(False, 14), (True, 15)])
+def test_training_waits_as_long_as_an_average_remembers(is_averaged: bool, n_epochs: int) -> None:
+    """No gain after thirteen epochs, and an average over the last sixth of them."""
+    scores = iter([min(epoch, 13.0) for epoch in range(1, 25)])
+    _, history = fit(
+        line(),
+        Rows(8),
+        max_iter=24,
+        averaged=is_averaged,
+        n_iter_no_change=1,
+        validate=lambda module: next(scores),
+    )
+    assert len(history.loss_curve) == n_epochs

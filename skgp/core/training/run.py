@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.training.plan import Candidate, Data, History, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
-from skgp.core.training.states import averaged, copied
+from skgp.core.training.states import WINDOW, averaged, copied
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -272,6 +272,9 @@ class Run(Generic[ModuleT]):
         if self._n_taken:
             return False
         patience = self.plan.n_iter_no_change
+        if patience is not None and self.plan.averaged:
+            # A leap of the loss stays in the average for so long.
+            patience = max(patience, self.epochs_done // WINDOW)
         stale = patience is not None and self._stale >= patience
         return stale or self.optimizer.is_converged or self.epochs_done >= self.plan.max_iter
 

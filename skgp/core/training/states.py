@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
-_DECAY: Final = 6.0  # of the weights of an average
+WINDOW: Final = 6  # an average is over about the last one of so many parts of the epochs
 
 
 def copied(value: Any) -> Any:
@@ -39,7 +39,7 @@ def averaged(
     """
     if average is None:
         return latest
-    share = _DECAY / (n_states + _DECAY - 1.0)
+    share = WINDOW / (n_states + WINDOW - 1.0)
     return {
         name: value.lerp(latest[name], share) if value.is_floating_point() else latest[name]
         for name, value in average.items()
