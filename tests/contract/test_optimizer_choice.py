@@ -83,12 +83,13 @@ def test_ten_epochs_are_worth_at_least_as_much_as_with_adam() -> None:
 def test_the_noise_ends_where_the_bound_is_highest() -> None:
     """sigma^2 = E (y - f)^2 over q, whatever outlying gradients there were on the way.
 
-    With this seed there are some: Adam that remembers a thousand steps ends 80 % above.
+    With this seed there are some: Adam that remembers a thousand steps ends 80 % above. A smaller
+    jitter leaves less variance in f, and the noise would fall for hundreds of epochs.
     """
     rng = np.random.default_rng(2)
     X = rng.uniform(-2.0, 2.0, (1000, 2))
     y = np.sin(X[:, 0]) * X[:, 1]
-    setting = {"kernel": "rbf", "n_inducing": 40, "batch_size": 50, "max_iter": 30}
+    setting = {"kernel": "rbf", "n_inducing": 40, "batch_size": 50, "max_iter": 30, "jitter": 1e-4}
     model = SVGPRegressor(
         optimizer="natgrad", beta_reg=1.0, noise_floor=1e-8, random_state=2, **setting
     ).fit(X, y)
