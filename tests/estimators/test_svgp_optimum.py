@@ -140,7 +140,8 @@ def test_inducing_inputs_move_where_they_are_few(table):
 def test_missing_targets_of_one_column_are_rows_left_out(table):
     X, y = table
     holes = np.where(np.arange(len(y)) % 4 == 0, np.nan, y)
-    parameters = {"normalize_X": False, "random_state": 0}
+    # Sums go over other rows, and the line searches amplify their rounding by the condition of Kuu.
+    parameters = {"normalize_X": False, "random_state": 0, "jitter": 1e-4}
     model = SVGPRegressor(**parameters).fit(X, holes[:, None])
     other = SVGPRegressor(**parameters).fit(X[~np.isnan(holes)], y[~np.isnan(holes)])
     np.testing.assert_allclose(model.predict(X)[:, 0], other.predict(X), rtol=1e-6)
