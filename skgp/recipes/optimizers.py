@@ -21,12 +21,13 @@ _SECOND_MOMENT_DECAY: Final = 0.95
 # Where targets have little noise, a step by one batch now and then lowers the density of the next
 # one sharply. With the usual memory the noise moves at a fifth of the rate for a thousand steps.
 _BATCHES_DECAY: Final = 0.99
+_USUAL_DECAY: Final = 0.999
 
 MakeOptimizer = Callable[[float, Model, float], Optimizer]
 
 
 def adam(
-    learning_rate: float, model: Model, n_data: float, second_moment_decay: float = 0.999
+    learning_rate: float, model: Model, n_data: float, second_moment_decay: float = _USUAL_DECAY
 ) -> Optimizer:
     """Adam for all parameters."""
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -37,15 +38,16 @@ def predictive_adam(
     batch_size: int, learning_rate: float, model: Model, n_data: float
 ) -> Optimizer:
     """Adam for a predictive objective, with a shorter memory where there are several batches."""
-    decay = (_BATCHES_DECAY,) if n_data > batch_size else ()
-    return adam(learning_rate, model, n_data, *decay)
+    decay = _BATCHES_DECAY if n_data > batch_size else _USUAL_DECAY
+    return adam(learning_rate, model, n_data, decay)
 
 
 def adam_by_layers(batch_size: int, learning_rate: float, model: Model, n_data: float) -> Optimizer:
-    """The same with shorter steps where the top layer has more inducing inputs M than the first.
+    """Adam with shorter steps where the top layer has more inducing inputs M than the first one.
 
-    A step moves a function by up to the rate times |a|_1, which grows with the root of M, and the
-    start of a layer with many inducing inputs is close to where it is to go.
+    It is `predictive_adam` otherwise. A step moves a function by up to the rate times |a|_1, which
+    grows with the root of M, and the start of a layer with many inducing inputs is close to where
+    it is to go.
     """
     layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
     n_first, n_top = (layer.Z.shape[-2] for layer in layers)
