@@ -32,7 +32,7 @@ FEW_BATCHES: Final = 10
 _PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
 _WORTHWHILE: Final = 0.01  # that gain, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
-_RETREATS: Final = 4  # there, from far higher losses to the best state
+_RETREATS: Final = 6  # there, to the best state with shorter steps
 
 
 def pick(group: type[GroupT], estimator: Any) -> GroupT:

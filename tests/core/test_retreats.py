@@ -1,4 +1,6 @@
-"""Training goes back to its best state after an epoch of a far higher loss."""
+"""Training goes back to its best state, with shorter steps."""
+
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -116,3 +118,55 @@ def test_a_run_goes_on_from_the_state_after_a_retreat() -> None:
     assert twin.module.w.tolist() == run.module.w.tolist()
     assert twin.history.loss_curve == run.history.loss_curve
     assert twin._n_retreats == run._n_retreats
+
+
+def until_the_end(run: Run) -> list[float]:
+    """Lengths of the optimiser's steps after each epoch."""
+    lengths = []
+    while not run.is_done:
+        run.epoch()
+        lengths.append(run.optimizer._peak)
+    return lengths
+
+
+def flat_run(validate: Callable[[Line], float], patience: int) -> Run:
+    module = Line()
+    return Run(
+        problem(module, Cliff(module, 0.0), 0.5),
+        Rows(4),
+        plan(max_iter=40, n_iter_no_change=patience, tol=0.01, schedule=constant, n_retreats=9),
+        generator(),
+        validate,
+    )
+
+
+def test_shorter_steps_lead_on_from_the_best_state_where_patience_has_run_out() -> None:
+    """Steps of 0.5 and of 0.15 pass the best score, at 0.6, and shorter ones come no nearer."""
+    run = flat_run(lambda module: -abs(module.w[0].item() - 0.6), patience=2)
+    lengths = until_the_end(run)
+    expected = [0.5, 0.5, 0.15, 0.15, 0.15, 0.045, 0.045, 0.045]
+    torch.testing.assert_close(lengths, expected)
+    scores = run.history.validation_scores
+    assert [scores.index(max(scores[:n])) for n in (3, 8)] == [0, 3]
+    # From 0.5, the state of the first epoch, by one step of about 0.15; from there one of 0.045.
+    torch.testing.assert_close([scores[3], scores[6]], [-0.04, -0.08], rtol=0.0, atol=0.01)
+
+
+def test_training_ends_where_shorter_steps_have_gained_nothing() -> None:
+    scores = iter(range(0, -99, -1))
+    run = flat_run(lambda _: float(next(scores)), patience=3)
+    # A gain in the first epoch, the patience, and the patience once more.
+    torch.testing.assert_close(until_the_end(run), [0.5] * 3 + [0.15] * 4)
+
+
+def test_a_run_goes_on_from_the_state_after_patience_has_run_out() -> None:
+    def near(module: Line) -> float:
+        return -abs(module.w[0].item() - 0.6)
+
+    run, twin = flat_run(near, patience=2), flat_run(near, patience=2)
+    for _ in range(6):
+        run.epoch()
+    assert run._n_retreats == 2
+    twin.load_state(run.state())
+    assert until_the_end(twin) == until_the_end(run)
+    assert twin.history.validation_scores == run.history.validation_scores

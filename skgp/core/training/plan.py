@@ -104,7 +104,8 @@ class Plan:
         Further epochs, at most, in which the rate falls to zero. They are a second run, from
         where the first one ends.
     n_retreats : int
-        Times that training may go back to its best state, after an epoch of a far higher loss.
+        Times that training may go back to its best state with shorter steps: after an epoch of a
+        far higher loss, and where it would end though there has been a gain since the last time.
     n_folds : int
         If positive, `max_iter` is a limit, and a cross-validation with so many folds finds the
         number of epochs.

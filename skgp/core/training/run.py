@@ -25,7 +25,7 @@ _LEAP = 10.0  # training may not end this far above a loss: nats per output, and
 _RISE = 2.0  # nats per output by which an epoch may be worse than a loss before it
 _STATE: Final = (  # attributes that are part of the state of a run as they are
     *("epochs_done", "_n_taken", "_total", "_n_failed", "_n_healed", "_n_retreats"),
-    *("_stale", "_mark", "_ceiling"),
+    *("_stale", "_mark", "_mark_before", "_ceiling"),
     *("_first", "_last", "_best_score", "_good", "_proven", "_completed", "_best", "_average"),
 )
 
@@ -84,6 +84,7 @@ class Run(Generic[ModuleT]):
         self._n_retreats = 0  # to the best state, which have shortened them too
         self._stale = 0  # epochs since the last gain in validation score that counts
         self._mark = -math.inf  # score at that gain
+        self._mark_before = -math.inf  # the same at the last retreat
         self._ceiling = math.inf
         self._first = math.inf  # loss of the first step
         # Rows and number of the last step, and the loss before it.
@@ -223,12 +224,17 @@ class Run(Generic[ModuleT]):
         lowest = min([self._first, *self.history.loss_curve])
         if self._n_retreats == self.plan.n_retreats or loss < lowest + _RISE * self.data.n_outputs:
             return
+        self._retreat()
+
+    def _retreat(self) -> None:
+        """Go back to the best state, with shorter steps from now on."""
         best = self._good if self._best is None else self._best
         self._restore(best)
         self._average = None if self._average is None else best["module"]
         self.optimizer.shorten(_HEALED_STEP)
         self._n_retreats += 1
         self._stale = 0  # shorter steps have not had their time
+        self._mark_before = self._mark
 
     @contextmanager
     def outcome(self) -> Iterator[ModuleT]:
@@ -260,6 +266,11 @@ class Run(Generic[ModuleT]):
             self._stale, self._mark = 0, score
         if score > self._best_score and self.plan.n_iter_no_change is not None:
             self._best_score, self._best = score, self._completed
+        # Shorter steps may gain where longer ones no longer do, unless the last shortening did not.
+        may_retreat = self._n_retreats < self.plan.n_retreats and self._mark > self._mark_before
+        if may_retreat and self._is_stale:
+            self._retreat()
+            self._good = self._proven = self._copy()
 
     # ------------------------------------------------------------- a fit
 
@@ -271,12 +282,17 @@ class Run(Generic[ModuleT]):
         """
         if self._n_taken:
             return False
+        has_converged = self._is_stale or self.optimizer.is_converged
+        return has_converged or self.epochs_done >= self.plan.max_iter
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether there has been no gain that counts for as long as the patience."""
         patience = self.plan.n_iter_no_change
         if patience is not None and self.plan.averaged:
             # A leap of the loss stays in the average for so long.
             patience = max(patience, self.epochs_done // WINDOW)
-        stale = patience is not None and self._stale >= patience
-        return stale or self.optimizer.is_converged or self.epochs_done >= self.plan.max_iter
+        return patience is not None and self._stale >= patience
 
     @property
     def completed(self) -> dict[str, Any]:
