@@ -15,6 +15,7 @@ from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.starts import (
+    bound_per_row,
     start_hyperparameters,
     start_posterior,
     unexplained_share,
@@ -38,7 +39,11 @@ SHARED_INDUCING: Final = 150  # of functions that share them, there
 MANY_INDUCING: Final = 300
 ALL_INDUCING: Final = 600  # the most where each row may be one
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
-_UNEXPLAINED: Final = 0.1  # variance, relative to that of the noise
+# Variance, relative to that of the noise, that is much for few inducing inputs to leave
+# unexplained; and that is enough to see whether more of them explain the noise as well.
+_UNEXPLAINED: Final = 0.1
+_DOUBTFUL: Final = 0.05
+_GAIN: Final = 0.5  # of the bound by more inducing inputs that is much, in nats per row
 # Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
 # f keeps the jitter as variance at each of them.
 _KEPT_JITTER: Final = 0.1
@@ -299,8 +304,8 @@ def _started_top(
 ) -> tuple[SparseLayer, Tensor]:
     """The top layer where the bound is high, and noise variances (W,) that go with it.
 
-    If the number of inducing inputs is to be found and the usual one leaves much unexplained, there
-    is one for each row, unless these are too many.
+    If the number of inducing inputs is to be found, there is one for each row where the usual
+    number leaves much unexplained or the bound gains much by it, unless these are too many.
     """
     given = spec.beginning.initial_noise
     start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
@@ -311,13 +316,20 @@ def _started_top(
     grows = spec.inducing.n_inducing == "auto" and start is refined_start
     if not grows or len(few) > ALL_INDUCING:
         return top, noise_var
-    if unexplained_share(top, h, weight, noise_var) > _UNEXPLAINED:
-        more = _with_inducing(spec, ALL_INDUCING, _KEPT_JITTER)
-        larger = _top_layer(more, setup, below, len(latent))
-        # A few more would change little, and steps are shorter with them.
-        if larger.Z.shape[-2] >= 2 * top.Z.shape[-2]:
-            return larger, start(larger, *rows, noise)
-    return top, noise_var
+    share = unexplained_share(top, h, weight, noise_var)
+    if share < _DOUBTFUL:
+        return top, noise_var
+    more = _with_inducing(spec, ALL_INDUCING, _KEPT_JITTER)
+    larger = _top_layer(more, setup, below, len(latent))
+    # A few more would change little, and steps are shorter with them.
+    if larger.Z.shape[-2] < 2 * top.Z.shape[-2]:
+        return top, noise_var
+    larger_noise_var = start(larger, *rows, noise)
+    if share < _UNEXPLAINED:
+        gain = bound_per_row(larger, *rows, larger_noise_var) - bound_per_row(top, *rows, noise_var)
+        if gain.max() < _GAIN:
+            return top, noise_var
+    return larger, larger_noise_var
 
 
 def kernel_of(

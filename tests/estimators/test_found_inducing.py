@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal
 
 from skgp import DSPPRegressor, SVGPRegressor
 from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
-from skgp.core.marginal.starts import unexplained_share
+from skgp.core.marginal.starts import bound_per_row, unexplained_share
 from skgp.fitting import cross_validation
 
 
@@ -68,6 +69,45 @@ def test_the_top_layer_has_an_input_for_each_row_where_few_leave_much_unexplaine
     np.testing.assert_allclose(_jitters(model.model_.stack), [1e-4, kept * 1e-4])
 
 
+@pytest.mark.parametrize(
+    ("doubtful", "gain", "number"), [(0.0, 0.2, 200), (0.0, 9.0, 64), (1e9, 0.2, 64)]
+)
+def test_so_it_has_where_the_bound_gains_much(doubtful, gain, number, monkeypatch):
+    """200 rows gain about 0.4 nats a row by 200 inducing inputs."""
+    monkeypatch.setattr("skgp.recipes.stack._UNEXPLAINED", math.inf)
+    monkeypatch.setattr("skgp.recipes.stack._DOUBTFUL", doubtful)
+    monkeypatch.setattr("skgp.recipes.stack._GAIN", gain)
+    model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0)
+    assert _numbers(model.fit(*_rows(200, 0.01))) == [64, number]
+
+
+def test_a_bound_without_a_gain_keeps_the_usual_number(monkeypatch):
+    monkeypatch.setattr("skgp.recipes.stack._UNEXPLAINED", math.inf)
+    monkeypatch.setattr("skgp.recipes.stack._DOUBTFUL", 0.0)
+    model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0)
+    assert _numbers(model.fit(*_rows(200, 1.0))) == [64, 64]
+
+
+def test_the_bound_per_row_is_that_of_the_naive_formula():
+    rng = np.random.default_rng(2)
+    x, Z, y = (rng.standard_normal(shape) for shape in [(30, 2), (2, 4, 2), (2, 30)])
+    noise = np.array([0.2, 0.5])
+    kernel = make_kernel("rbf", 2, 2, 1.1)
+    posterior = FullPosterior(torch.zeros(2, 4, dtype=torch.float64), 1.0)
+    layer = SparseGP(kernel, torch.from_numpy(Z), posterior, 1e-10).double()
+
+    def rbf(a, b):
+        return np.exp(-0.5 * np.square((a[:, None] - b[None]) / 1.1).sum(-1))
+
+    expected = []
+    for g in range(2):
+        Q = rbf(x, Z[g]) @ np.linalg.solve(rbf(Z[g], Z[g]), rbf(Z[g], x))
+        density = multivariate_normal(np.zeros(30), Q + noise[g] * np.eye(30)).logpdf(y[g])
+        expected.append((density - np.trace(np.eye(30) - Q) / (2.0 * noise[g])) / 30)
+    rows = (torch.from_numpy(a) for a in (x, y, np.ones(30), noise))
+    np.testing.assert_allclose(bound_per_row(layer, *rows), expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("n", [110, 620])
 def test_few_further_rows_are_not_worth_shorter_steps_and_many_cost_too_much(n):
     model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0)
@@ -108,6 +148,7 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
         return models
 
     monkeypatch.setattr(cross_validation, "first_models", recorded)
+    monkeypatch.setattr("skgp.recipes.stack._DOUBTFUL", 0.0)
     monkeypatch.setattr("skgp.recipes.stack._UNEXPLAINED", 0.0)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(*_rows(150, 0.5))
     assert _numbers(model) == [64, 150]

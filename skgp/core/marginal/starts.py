@@ -118,6 +118,28 @@ def unexplained_share(layer: SparseLayer, x: Tensor, weight: Tensor, noise_var: 
 
 
 @torch.no_grad()
+def bound_per_row(
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor
+) -> Tensor:
+    """The collapsed bound of each GP at the layer's parameters, in nats per row of weight one.
+
+    Parameters
+    ----------
+    layer : SparseLayer
+    x : Tensor of shape (n, D)
+    y : Tensor of shape (W, n)
+    weight : Tensor of shape (n,)
+    noise_var : Tensor of shape (W,)
+
+    Returns
+    -------
+    Tensor of shape (W,)
+    """
+    bound = collapsed_bound(layer.kernel, layer.Z, x, y, weight, noise_var, layer.jitter)
+    return bound / weight.sum()
+
+
+@torch.no_grad()
 def start_posterior(
     layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor, n_data: float
 ) -> None:
