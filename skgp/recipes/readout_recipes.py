@@ -1,11 +1,14 @@
 """Recipes of the models of the neural likelihoods paper."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import ELBO
+from skgp.core.training.optimizers import Optimizer
+from skgp.fitting.model import Model
 from skgp.fitting.recipe import (
     NEVER,
     Epochs,
@@ -18,7 +21,7 @@ from skgp.fitting.recipe import (
 from skgp.recipes.assemble import deep_recipe, stack_recipe
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
 from skgp.recipes.losses import DivergenceWeight
-from skgp.recipes.optimizers import adam
+from skgp.recipes.optimizers import adam, batches_adam
 from skgp.recipes.readouts import (
     Hidden,
     Identity,
@@ -26,6 +29,7 @@ from skgp.recipes.readouts import (
     MakeMixing,
     ReadoutOutputs,
     at_most,
+    network_mixing,
     three_quarters,
 )
 from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
@@ -36,6 +40,16 @@ def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutO
     """The readout of an estimator's parameters."""
     n_nodes = getattr(p, "n_prediction_samples", 1)  # families without it predict one normal
     return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units, n_nodes)
+
+
+def _adam(p: Any, mixing: MakeMixing) -> Callable[[Model, float], Optimizer]:
+    """Adam, with a shorter memory where a network of the inputs is the mixing matrix.
+
+    The lower the noise, the shorter the steps have to be that the network allows.
+    """
+    if mixing is network_mixing:
+        return partial(batches_adam, p.batch_size, p.learning_rate_init)
+    return partial(adam, p.learning_rate_init)
 
 
 def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
@@ -49,6 +63,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
         below=outputs.below,
         top=top,
         shares_kernel=p.share_kernel,
+        optimizer=_adam(p, mixing),
     )
 
 
@@ -88,7 +103,7 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(latent_input_loss, ELBO, beta_reg),
-        optimizer=partial(adam, p.learning_rate_init),
+        optimizer=_adam(p, mixing),
         plan=partial(minibatch_plan, pick(Minibatch, p), NEVER, Epochs(least_steps=1000)),
         dtype=partial(float64_if_one_batch, p.batch_size),
         with_rows=with_latent_inputs,
