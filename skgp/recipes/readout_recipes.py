@@ -1,14 +1,11 @@
 """Recipes of the models of the neural likelihoods paper."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import ELBO
-from skgp.core.training.optimizers import Optimizer
-from skgp.fitting.model import Model
 from skgp.fitting.recipe import (
     NEVER,
     Epochs,
@@ -42,19 +39,14 @@ def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutO
     return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units, n_nodes)
 
 
-def _adam(p: Any, mixing: MakeMixing) -> Callable[[Model, float], Optimizer]:
-    """Adam, with a shorter memory where a network of the inputs is the mixing matrix.
-
-    The lower the noise, the shorter the steps have to be that the network allows.
-    """
-    if mixing is network_mixing:
-        return partial(batches_adam, p.batch_size, p.learning_rate_init)
-    return partial(adam, p.learning_rate_init)
-
-
 def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
-    """One layer of GPs below a readout."""
+    """One layer of GPs below a readout.
+
+    The lower the noise, the shorter are the steps that a network of the inputs allows: Adam has to
+    see that its gradients grow.
+    """
     outputs = readout_of(p, mixing, units)
+    make_adam = partial(batches_adam, p.batch_size) if mixing is network_mixing else adam
     top = top_without_mean if isinstance(units, Hidden) else sparse_top
     return stack_recipe(
         p,
@@ -63,7 +55,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
         below=outputs.below,
         top=top,
         shares_kernel=p.share_kernel,
-        optimizer=_adam(p, mixing),
+        optimizer=partial(make_adam, p.learning_rate_init),
     )
 
 
@@ -78,6 +70,7 @@ def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) ->
         alone=outputs.below,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
         shares_kernel=p.share_kernel,
+        optimizer=partial(batches_adam, p.batch_size, p.learning_rate_init),
     )
 
 
@@ -103,7 +96,7 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(latent_input_loss, ELBO, beta_reg),
-        optimizer=_adam(p, mixing),
+        optimizer=partial(adam, p.learning_rate_init),
         plan=partial(minibatch_plan, pick(Minibatch, p), NEVER, Epochs(least_steps=1000)),
         dtype=partial(float64_if_one_batch, p.batch_size),
         with_rows=with_latent_inputs,

@@ -8,10 +8,10 @@ from skgp import (
     DSPPRegressor,
     GPRNRegressor,
     MOGPRegressor,
+    NeuralDGPRegressor,
     NeuralSBGPRNEmbedding,
     NeuralSBGPRNRegressor,
     PPGPRRegressor,
-    SBGPRNEmbedding,
     SBGPRNRegressor,
 )
 
@@ -45,15 +45,13 @@ def test_several_batches_forget_a_leap_after_five_hundred_steps(family, n_data, 
 
 
 @pytest.mark.parametrize(("n_data", "decay"), [(30.0, 0.999), (2000.0, 0.99)])
-@pytest.mark.parametrize(
-    "family", [SBGPRNRegressor, NeuralSBGPRNRegressor, SBGPRNEmbedding, NeuralSBGPRNEmbedding]
-)
-def test_so_do_those_of_a_mixing_network(family, n_data, decay):
+@pytest.mark.parametrize("family", [SBGPRNRegressor, NeuralSBGPRNRegressor, NeuralDGPRegressor])
+def test_so_do_those_of_a_mixing_network_and_of_two_layers_and_a_readout(family, n_data, decay):
     check_readout(family, n_data, decay)
 
 
-@pytest.mark.parametrize("family", [MOGPRegressor, GPRNRegressor])
-def test_another_mixing_matrix_has_the_usual_memory(family):
+@pytest.mark.parametrize("family", [MOGPRegressor, GPRNRegressor, NeuralSBGPRNEmbedding])
+def test_other_readouts_have_the_usual_memory(family):
     check_readout(family, 2000.0, 0.999)
 
 
