@@ -16,7 +16,7 @@ from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.optimizers import natural_or_adam, predictive_adam
+from skgp.recipes.optimizers import batches_adam, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import Beginning, refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
@@ -209,7 +209,7 @@ class PPGPRRegressor(GPRegressor):
         if self.renyi_order is not None:
             order = float(self.renyi_order)
             objective = objective._replace(regulariser=partial(renyi_divergence, order=order))
-        make_adam = partial(predictive_adam, self.batch_size)
+        make_adam = partial(batches_adam, self.batch_size)
         covariance, optimizer = natural_or_adam(self, objective, beta_reg, make_adam=make_adam)
         if self.share_kernel and self.covariance == "decoupled":
             raise ValueError(

@@ -18,8 +18,9 @@ from skgp.recipes.losses import DivergenceWeight
 # and kernel would hardly move any more.
 _SECOND_MOMENT_DECAY: Final = 0.95
 
-# Where targets have little noise, a step by one batch now and then lowers the density of the next
-# one sharply. With the usual memory the noise moves at a fifth of the rate for a thousand steps.
+# Where targets have little noise, gradients now and then grow a hundredfold: within one step, by
+# which the next batch is far less likely, or within tens. With the usual memory the steps that lead
+# there are too long, and those of a thousand after it are a small part of the rate.
 _BATCHES_DECAY: Final = 0.99
 _USUAL_DECAY: Final = 0.999
 
@@ -34,10 +35,8 @@ def adam(
     return Adam(parameters, learning_rate, second_moment_decay)
 
 
-def predictive_adam(
-    batch_size: int, learning_rate: float, model: Model, n_data: float
-) -> Optimizer:
-    """Adam for a predictive objective, with a shorter memory where there are several batches."""
+def batches_adam(batch_size: int, learning_rate: float, model: Model, n_data: float) -> Optimizer:
+    """Adam with a shorter memory where there are several batches."""
     decay = _BATCHES_DECAY if n_data > batch_size else _USUAL_DECAY
     return adam(learning_rate, model, n_data, decay)
 
@@ -45,14 +44,14 @@ def predictive_adam(
 def adam_by_layers(batch_size: int, learning_rate: float, model: Model, n_data: float) -> Optimizer:
     """Adam with shorter steps where the top layer has more inducing inputs M than the first one.
 
-    It is `predictive_adam` otherwise. A step moves a function by up to the rate times |a|_1, which
+    It is `batches_adam` otherwise. A step moves a function by up to the rate times |a|_1, which
     grows with the root of M, and the start of a layer with many inducing inputs is close to where
     it is to go.
     """
     layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
     n_first, n_top = (layer.Z.shape[-2] for layer in layers)
     rate = learning_rate * math.sqrt(min(1.0, n_first / n_top))
-    return predictive_adam(batch_size, rate, model, n_data)
+    return batches_adam(batch_size, rate, model, n_data)
 
 
 def natural_gradients(

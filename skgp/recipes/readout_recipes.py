@@ -18,7 +18,7 @@ from skgp.fitting.recipe import (
 from skgp.recipes.assemble import deep_recipe, stack_recipe
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
 from skgp.recipes.losses import DivergenceWeight
-from skgp.recipes.optimizers import adam
+from skgp.recipes.optimizers import adam, batches_adam
 from skgp.recipes.readouts import (
     Hidden,
     Identity,
@@ -26,6 +26,7 @@ from skgp.recipes.readouts import (
     MakeMixing,
     ReadoutOutputs,
     at_most,
+    network_mixing,
     three_quarters,
 )
 from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
@@ -39,8 +40,13 @@ def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutO
 
 
 def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
-    """One layer of GPs below a readout."""
+    """One layer of GPs below a readout.
+
+    The lower the noise, the shorter are the steps that a network of the inputs allows: Adam has to
+    see that its gradients grow.
+    """
     outputs = readout_of(p, mixing, units)
+    make_adam = partial(batches_adam, p.batch_size) if mixing is network_mixing else adam
     top = top_without_mean if isinstance(units, Hidden) else sparse_top
     return stack_recipe(
         p,
@@ -49,6 +55,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
         below=outputs.below,
         top=top,
         shares_kernel=p.share_kernel,
+        optimizer=partial(make_adam, p.learning_rate_init),
     )
 
 
@@ -63,6 +70,7 @@ def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) ->
         alone=outputs.below,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
         shares_kernel=p.share_kernel,
+        optimizer=partial(batches_adam, p.batch_size, p.learning_rate_init),
     )
 
 
