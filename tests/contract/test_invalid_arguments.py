@@ -163,7 +163,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_layers": [0, -1, 2.5, "2", None, True],
     "architecture": ["", "LV", "GP-LV", "gp-gp", "LV--GP", None, 2],
     "latent_dim": [0, -1, 1.5, None],
-    "inference": ["iw", "", None, 1],
+    "inference": ["iwv", "", None, 1],
     "n_importance": [0, -1, 2.5, None],
     "gradient": ["score", "", None, 1],
     "amortized": ["yes", None, 2],
