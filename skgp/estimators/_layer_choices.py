@@ -32,6 +32,14 @@ OWN_KERNELS: Final = Deviation(
         where there are five or more.
     """,
 )
+# `prior_mean` of a family whose mean may be a network.
+NEURAL_MEAN: Final = replace(
+    Deviation.choice("constant", "zero", "network", default="constant"),
+    text="""
+        Prior mean of the functions: a learned constant, zero, or a constant and a network of the
+        inputs with two tanh layers of 50 units, whose weights `weight_decay` penalises.
+        """,
+)
 # `dropout` of a family whose mixing matrix is a network.
 MIXING_DROPOUT: Final = Deviation(
     default="0.0",

@@ -140,7 +140,7 @@ BAD_PARAMETERS: dict[str, list[Any]] = {
     "n_inducing": [0, -1, 2.5, "10", None, True, [], [0, 5], [5, 2.5], [True], [[5, 5]], [5] * 7],
     "share_kernel": ["yes", None, 1.5],
     "input_warping": ["yes", None, 1.5],
-    "n_inducing_mean": [0, 2.5, None],
+    "n_inducing_mean": [-1, 2.5, None],
     "covariance": ["dense", "", None, 1],
     "beta_reg": [-0.1, np.nan, "1", None, True],
     "n_orthogonal": [-1, 1.5, None, False],
