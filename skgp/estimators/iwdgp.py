@@ -91,8 +91,8 @@ class IWDGPRegressor(GPRegressor):
         All have one kernel.
     inference : {"iwvi", "vi", "iw"}, default="iwvi"
         Importance-weighted or variational bound ([1]_, Eqns 11 and 3). "iw" is plain importance
-        weighting (Eqn 7), to compare with: it draws the functions of the last layer too, which
-        makes the bound tighter and its gradients far noisier. It needs optimizer="adam".
+        weighting (Eqn 7), to compare with: it draws the functions of the last layer too. The bound
+        is a little tighter, and a step costs more. It needs optimizer="adam".
     n_importance : int, default=5
         Number K of values of the covariates for each row and sample of a training step, for "iwvi"
         and "iw". One gives the variational bound, with a sampled KL(q(w) || p(w)).
