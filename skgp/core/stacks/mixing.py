@@ -122,7 +122,8 @@ class NetworkMixing(Mixing):
             bias.copy_(start.flatten())
 
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
-        *_, last = self.network
+        last = self.network[-1]
+        assert isinstance(last, nn.Linear)
         h = self.network[:-1](x)
         mean = last(h).unflatten(-1, self.shape)
         if not (self.training and self.dropout):
