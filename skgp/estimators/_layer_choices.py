@@ -32,6 +32,23 @@ OWN_KERNELS: Final = Deviation(
         where there are five or more.
     """,
 )
+# `prior_mean` of a family whose mean may be a network.
+NEURAL_MEAN: Final = replace(
+    Deviation.choice("constant", "zero", "network", default="constant"),
+    text="""
+        Prior mean of the functions: a learned constant, zero, or a constant and a network of the
+        inputs with two tanh layers of 50 units, whose weights `weight_decay` penalises.
+        """,
+)
+# `dropout` of a family whose mixing matrix is a network.
+MIXING_DROPOUT: Final = Deviation(
+    default="0.0",
+    text="""
+        Probability with which a training step drops each weight of the last layer of M(x), for each
+        row. The masks are integrated out in closed form; predictions are without. It regularises
+        the network beside the priors of its weights.
+        """,
+)
 _HIDDEN_MEAN_TEXT: Final = """
         Prior mean of the hidden functions. "linear" learns its weights, starting from the leading
         principal directions of the layer's inputs. "identity" keeps these weights fixed (the

@@ -203,8 +203,8 @@ _FEATURES: Final[Group] = (
     replace(
         _WEIGHT_DECAY,
         text="""
-        L2 penalty on the parameters of `feature_extractor` alone: weight_decay / 2 times their
-        squared norm is added to the loss per row.
+        L2 penalty on the parameters of networks alone, such as `feature_extractor`: weight_decay /
+        2 times their squared norm is added to the loss per row.
         """,
     ),
 )

@@ -10,7 +10,7 @@ from skgp.core.kernels.choice import layer_kernels
 from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.networks.features import FeatureExtractor
-from skgp.core.objectives.objective import ELBO, importance_weighted
+from skgp.core.objectives.objective import ELBO, importance_weighted, plainly_weighted
 from skgp.distributions import NormalMixture, kernel_density
 from skgp.estimators._entries import Deviation
 from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
@@ -48,7 +48,7 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
     },
     kernel=LAYER_KERNELS,
     width=Deviation(default="5"),
-    inference=Deviation.choice("iwvi", "vi", default="iwvi"),
+    inference=Deviation.choice("iwvi", "vi", "iw", default="iwvi"),
     n_samples=Deviation(default="1"),
     n_prediction_samples=Deviation(default="128"),
     n_inducing=replace(LAYER_INDUCING, default="128"),
@@ -89,11 +89,13 @@ class IWDGPRegressor(GPRegressor):
         Number of functions of each hidden GP layer that move its inputs along leading principal
         directions of X; fewer if X has fewer columns. One more moves each latent covariate below.
         All have one kernel.
-    inference : {"iwvi", "vi"}, default="iwvi"
-        Importance-weighted or variational bound ([1]_, Eqns 11 and 3).
+    inference : {"iwvi", "vi", "iw"}, default="iwvi"
+        Importance-weighted or variational bound ([1]_, Eqns 11 and 3). "iw" is plain importance
+        weighting (Eqn 7), to compare with: it draws the functions of the last layer too. The bound
+        is a little tighter, and a step costs more. It needs optimizer="adam".
     n_importance : int, default=5
-        Number K of values of the covariates for each row and sample of a training step, for "iwvi".
-        One gives the variational bound, with a sampled KL(q(w) || p(w)).
+        Number K of values of the covariates for each row and sample of a training step, for "iwvi"
+        and "iw". One gives the variational bound, with a sampled KL(q(w) || p(w)).
     gradient : {"reparameterized", "doubly_reparameterized"}, default="reparameterized"
         Estimate of the gradient in the parameters of q(w), for "iwvi". The signal of the usual one
         falls faster than its noise as K grows; that of the doubly reparameterised one does not
@@ -216,7 +218,7 @@ class IWDGPRegressor(GPRegressor):
         kernel: LayerKernels = "matern52",
         latent_dim: int = 1,
         width: int = 5,
-        inference: Literal["iwvi", "vi"] = "iwvi",
+        inference: Literal["iwvi", "vi", "iw"] = "iwvi",
         n_importance: int = 5,
         gradient: Literal["reparameterized", "doubly_reparameterized"] = "reparameterized",
         n_samples: int = 1,
@@ -260,10 +262,18 @@ class IWDGPRegressor(GPRegressor):
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.
         has_covariates = "LV" in latent.parts
-        weighted = has_covariates and self.inference == "iwvi"
         doubly = self.gradient == "doubly_reparameterized"
-        of_weights = importance_weighted(self.n_importance, doubly_reparameterized=doubly)
-        objective = of_weights if weighted else ELBO
+        if doubly and self.inference == "iw":
+            raise ValueError(
+                "gradient='doubly_reparameterized' is for inference='iwvi', whose weight of one w "
+                "depends on no other: with inference='iw' use gradient='reparameterized'"
+            )
+        bounds = {
+            "vi": ELBO,
+            "iwvi": importance_weighted(self.n_importance, doubly_reparameterized=doubly),
+            "iw": plainly_weighted(self.n_importance),
+        }
+        objective = bounds[self.inference] if has_covariates else ELBO
         covariance, optimizer = natural_or_adam(self, objective, beta_reg, peak=0.1)
         recipe = partial(
             stack_recipe,

@@ -7,9 +7,9 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE, gamma_predictive, renyi_divergence
 from skgp.estimators import _attributes
-from skgp.estimators._entries import Deviation
+from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._layer_choices import OWN_KERNELS
+from skgp.estimators._layer_choices import NEURAL_MEAN, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -18,7 +18,7 @@ from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import batches_adam, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import Beginning, refined_start, sparse_top
+from skgp.recipes.stack import Beginning, no_start, refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
@@ -31,6 +31,8 @@ from skgp.recipes.warping import Warping
     early_stopping=FOUND_STOPPING,
     learning_rate_init=Deviation(default="0.02"),
     likelihood=OBSERVED,
+    n_inducing_mean=Deviation(constraint=[at_least(0)]),
+    prior_mean=NEURAL_MEAN,
 )
 class PPGPRRegressor(GPRegressor):
     r"""Parametric predictive GP regression (PPGPR).
@@ -57,7 +59,9 @@ class PPGPRRegressor(GPRegressor):
     Model
     $kernel
     n_inducing_mean : int, default=1000
-        Number of inducing inputs of the mean if covariance="decoupled": they cost M per row.
+        Number of inducing inputs of the mean if covariance="decoupled": they cost M per row. With 0
+        the mean is the prior mean alone, which prior_mean="network" makes flexible ([1]_, section
+        6), and covariance="auto" is "decoupled".
     gamma : float, optional
         If given, greater than 1: the gamma score of the predictive density replaces its log
         ([1]_, section 3.4), so that outliers pull less. 1.01 to 1.1 are usual; where many targets
@@ -178,7 +182,7 @@ class PPGPRRegressor(GPRegressor):
         input_warping: bool | Literal["auto"] = "auto",
         feature_extractor: FeatureExtractor | None = None,
         weight_decay: float = 1e-4,
-        prior_mean: Literal["constant", "zero"] = "constant",
+        prior_mean: Literal["constant", "zero", "network"] = "constant",
         initial_noise: float | None = None,
         max_iter: int | Literal["auto"] = "auto",
         batch_size: int = 1000,
@@ -216,10 +220,10 @@ class PPGPRRegressor(GPRegressor):
                 f"share_kernel={self.share_kernel!r} is for one set of inducing inputs, and "
                 "covariance='decoupled' has two: leave one of them out"
             )
-        tops = {
-            "auto": partial(decoupled_if_long, self.n_inducing_mean),
-            "decoupled": partial(decoupled_top, self.n_inducing_mean),
-        }
+        decoupled = partial(decoupled_top, self.n_inducing_mean)
+        has_basis = self.n_inducing_mean > 0
+        if_long = partial(decoupled_if_long, self.n_inducing_mean)
+        tops = {"auto": if_long if has_basis else decoupled, "decoupled": decoupled}
         return stack_recipe(
             self,
             objective=objective,
@@ -232,7 +236,7 @@ class PPGPRRegressor(GPRegressor):
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=PREDICTIVE_EPOCHS,
-            start=refined_start,
+            start=refined_start if has_basis else no_start,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -5,15 +5,15 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import OWN_KERNELS
+from skgp.estimators._layer_choices import MIXING_DROPOUT, OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import readout_recipe
-from skgp.recipes.readouts import Hidden, Identity, network_mixing
+from skgp.recipes.readouts import Hidden, Identity, MixingNetwork
 
 
-@family(share_kernel=OWN_KERNELS)
+@family(share_kernel=OWN_KERNELS, dropout=MIXING_DROPOUT)
 class SBGPRNRegressor(GPRegressor):
     r"""GP regression network whose mixing matrix a neural network computes (SBGPRN).
 
@@ -33,6 +33,7 @@ class SBGPRNRegressor(GPRegressor):
     Model
     $kernel
     $readout
+    $dropout
     $readout_layer
     $share_kernel
     $features
@@ -70,6 +71,9 @@ class SBGPRNRegressor(GPRegressor):
     [[0.5 0.5]]
     """
 
+    # Parameters that the constructor stores.
+    dropout: float
+
     def __init__(
         self,
         *,
@@ -81,6 +85,7 @@ class SBGPRNRegressor(GPRegressor):
         kernel: KernelLike = "matern52",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 32,
+        dropout: float = 0.0,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
         kl_annealing: int = 0,
@@ -108,12 +113,13 @@ class SBGPRNRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return readout_recipe(self, network_mixing, Identity())
+        return readout_recipe(self, MixingNetwork(self.dropout), Identity())
 
 
 @family(
     texts={"hidden_rule": "P"},
     share_kernel=OWN_KERNELS,
+    dropout=MIXING_DROPOUT,
     inference=Deviation(default='"sampling"'),
 )
 class NeuralSBGPRNRegressor(GPRegressor):
@@ -138,6 +144,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
     $kernel
     $hidden_units
     $readout
+    $dropout
     $readout_nodes
     $readout_layer
     $share_kernel
@@ -183,6 +190,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
 
     # Parameters that the constructor stores.
     n_hidden: int | None
+    dropout: float
     activation: str
 
     def __init__(
@@ -198,6 +206,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "xerf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 32,
+        dropout: float = 0.0,
         n_prediction_samples: int = 128,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
@@ -226,4 +235,6 @@ class NeuralSBGPRNRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return readout_recipe(self, network_mixing, Hidden(self.n_hidden, self.activation, 1))
+        return readout_recipe(
+            self, MixingNetwork(self.dropout), Hidden(self.n_hidden, self.activation, 1)
+        )

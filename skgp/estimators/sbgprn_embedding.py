@@ -5,16 +5,17 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.estimators._embedding import Embedding
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import OWN_KERNELS
+from skgp.estimators._layer_choices import MIXING_DROPOUT, OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
-from skgp.recipes.readouts import Hidden, Identity, network_mixing
+from skgp.recipes.readouts import Hidden, Identity, MixingNetwork
 
 
 @family(
     texts={"least_steps": "1,000"},
     share_kernel=OWN_KERNELS,
+    dropout=MIXING_DROPOUT,
     n_samples=Deviation(default="8"),
 )
 class SBGPRNEmbedding(Embedding):
@@ -35,6 +36,7 @@ class SBGPRNEmbedding(Embedding):
     Model
     $latent_kernel
     $readout
+    $dropout
     $density
     $sparse
     $share_kernel
@@ -71,6 +73,9 @@ class SBGPRNEmbedding(Embedding):
     $neural_likelihoods
     """
 
+    # Parameters that the constructor stores.
+    dropout: float
+
     def __init__(
         self,
         n_components: int = 2,
@@ -82,6 +87,7 @@ class SBGPRNEmbedding(Embedding):
         kernel: KernelLike = "rbf",
         inference: Literal["sampling", "analytic"] = "analytic",
         n_samples: int = 8,
+        dropout: float = 0.0,
         n_importance: int = 50,
         covariance: Literal["full", "diagonal"] = "full",
         beta_reg: float = 1.0,
@@ -103,12 +109,13 @@ class SBGPRNEmbedding(Embedding):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return embedding_recipe(self, network_mixing, Identity())
+        return embedding_recipe(self, MixingNetwork(self.dropout), Identity())
 
 
 @family(
     texts={"least_steps": "1,000", "hidden_rule": "P"},
     share_kernel=OWN_KERNELS,
+    dropout=MIXING_DROPOUT,
     inference=Deviation(default='"sampling"'),
     n_samples=Deviation(default="8"),
 )
@@ -132,6 +139,7 @@ class NeuralSBGPRNEmbedding(Embedding):
     $latent_kernel
     $hidden_units
     $readout
+    $dropout
     $readout_nodes
     $density
     $sparse
@@ -170,6 +178,7 @@ class NeuralSBGPRNEmbedding(Embedding):
 
     # Parameters that the constructor stores.
     n_hidden: int | None
+    dropout: float
     activation: str
 
     def __init__(
@@ -185,6 +194,7 @@ class NeuralSBGPRNEmbedding(Embedding):
         activation: Literal["relu", "leaky_relu", "erf", "shifted_erf", "xerf"] = "leaky_relu",
         inference: Literal["sampling", "analytic"] = "sampling",
         n_samples: int = 8,
+        dropout: float = 0.0,
         n_prediction_samples: int = 128,
         n_importance: int = 50,
         covariance: Literal["full", "diagonal"] = "full",
@@ -207,4 +217,6 @@ class NeuralSBGPRNEmbedding(Embedding):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return embedding_recipe(self, network_mixing, Hidden(self.n_hidden, self.activation, 1))
+        return embedding_recipe(
+            self, MixingNetwork(self.dropout), Hidden(self.n_hidden, self.activation, 1)
+        )

@@ -1,4 +1,4 @@
-"""What is minimised for a stack: objectives with the penalty of a deep kernel."""
+"""What is minimised for a stack: objectives with the penalty on networks."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, Self
@@ -51,10 +51,10 @@ def stack_loss(
     step: int,
     n_data: float,
 ) -> Tensor:
-    """Training loss of a batch, nats per row, with the penalty on a deep kernel."""
+    """Training loss of a batch, nats per row, with the penalty on the weights of networks."""
     stack = model.stack
     check_batch(stack.features, len(batch.x))
     weight = beta_reg(n_data) * stack.divergence_share(step)
     parts = objective, stack, model.likelihood.at(step), model.nodes(len(batch.x), step), batch
     value = loss(*parts, beta_reg=weight, n_data=n_data)
-    return value + weight_decay * half_squared_norm(stack.features)
+    return value + weight_decay * sum(map(half_squared_norm, stack.networks))

@@ -88,8 +88,9 @@ def natural_or_adam(
     """
     if p.optimizer != "natgrad":
         return p.covariance, partial(make_adam, p.learning_rate_init)
-    if not Gaussian.is_quadratic(objective.term):
+    if objective.draws_top or not Gaussian.is_quadratic(objective.term):
         model = type(p).__name__ + (" with gamma" if getattr(p, "gamma", None) else "")
+        model += f" with inference={p.inference!r}" if objective.draws_top else ""
         raise ValueError(
             "optimizer='natgrad' needs an objective that is quadratic in u, and that of "
             f"{model} is not: natural-gradient steps could leave q(u) without a covariance; "

@@ -47,11 +47,18 @@ def normal_mixing(
     return NormalMixing(start, _MIXING_VAR), None
 
 
-def network_mixing(
-    spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
-) -> tuple[Mixing, Layer | None]:
-    """A matrix (P, H) that a network makes of the inputs."""
-    return NetworkMixing(setup.x.shape[1], _MIXING_SIZES, start, setup.seed_for("mixing")), None
+@dataclass(frozen=True)
+class MixingNetwork:
+    """A matrix (P, H) that a network makes of the inputs, with dropout in training."""
+
+    dropout: float
+
+    def __call__(
+        self, spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
+    ) -> tuple[Mixing, Layer | None]:
+        """The network, and no GPs."""
+        of_inputs = setup.x.shape[1], _MIXING_SIZES
+        return NetworkMixing(*of_inputs, start, setup.seed_for("mixing"), self.dropout), None
 
 
 def gp_mixing(
@@ -69,10 +76,15 @@ def gp_mixing(
     return GPMixing(*start.shape), layer
 
 
-# Standard normals for each entry of a matrix that predictions draw. Linear units are integrated out
-# given the matrix: far from the data they vary most. So do the entries of `gp_mixing`, which are
-# integrated out given the units instead.
-_NORMALS_PER_ENTRY: Final[dict[MakeMixing, int]] = {normal_mixing: 1, network_mixing: 0}
+def _normals_per_entry(mixing: MakeMixing) -> int | None:
+    """Standard normals for each entry of a matrix that predictions draw; None if they draw units.
+
+    Linear units are integrated out given the matrix: far from the data they vary most. So do the
+    entries of `gp_mixing`, which are integrated out given the units instead.
+    """
+    if isinstance(mixing, MixingNetwork):
+        return 0
+    return 1 if mixing is normal_mixing else None
 
 
 # ------------------------------------------------------------------ hidden units
@@ -226,8 +238,9 @@ class ReadoutOutputs:
             return Sampled([*widths, n_noise], n_samples, n_fixed, setup.seed_for("nodes"))
 
         units, mixing = sampled(n_latents + n_biases), None
-        if self.mixing in _NORMALS_PER_ENTRY and not isinstance(self.units, Hidden):
-            mixing = sampled(_NORMALS_PER_ENTRY[self.mixing] * n_outputs * n_latents)
+        n_normals = _normals_per_entry(self.mixing)
+        if n_normals is not None and not isinstance(self.units, Hidden):
+            mixing = sampled(n_normals * n_outputs * n_latents)
         return UnitNodes(units, self.inference.inference != "sampling", mixing)
 
     def below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:

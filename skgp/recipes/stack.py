@@ -20,7 +20,12 @@ from skgp.core.marginal.starts import (
     start_posterior,
     unexplained_share,
 )
-from skgp.core.networks.features import FeatureExtractor, make_features, start_features
+from skgp.core.networks.features import (
+    FeatureExtractor,
+    make_features,
+    start_features,
+    tanh_network,
+)
 from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.stacks.stack import GPStack, Stack
 from skgp.fitting.arguments import check_sizes
@@ -47,6 +52,8 @@ _GAIN: Final = 0.5  # of the bound by more inducing inputs that is much, in nats
 # Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
 # f keeps the jitter as variance at each of them.
 _KEPT_JITTER: Final = 0.1
+
+_MEAN_SIZES: Final = (50, 50)  # of a neural prior mean
 
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
 
@@ -258,6 +265,11 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     below = spec.below(spec, setup, x)
     h = below.h
     top = _top_layer(spec, setup, below, len(outputs.latent))
+    if spec.beginning.prior_mean == "network":
+        sizes = [h.shape[1], *_MEAN_SIZES, len(outputs.latent)]
+        top.mean_network = tanh_network(sizes, setup.generator("mean network")).double()
+        with torch.no_grad():
+            outputs = outputs._replace(latent=outputs.latent - top.mean_network(h).mT)
 
     given = spec.beginning.initial_noise
     # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on

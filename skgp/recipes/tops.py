@@ -4,8 +4,13 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
-from skgp.core.layers.posteriors import DeltaPosterior, DiagonalPosterior, make_posterior
-from skgp.core.layers.sparse import SparseLayer
+from skgp.core.layers.posteriors import (
+    CentredPosterior,
+    DeltaPosterior,
+    DiagonalPosterior,
+    make_posterior,
+)
+from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.layers.two_bases import DecoupledGP, OrthogonalGP
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import INITIAL_VAR, StackSpec, each_gp, sparse_top
@@ -14,9 +19,12 @@ from skgp.recipes.stack import INITIAL_VAR, StackSpec, each_gp, sparse_top
 def decoupled_top(
     n_inducing_mean: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
-    """GPs whose mean has inducing inputs of its own (parametric GP paper, section 3.2)."""
-    Z_mean = each_gp(kernel, setup.centres(h, n_inducing_mean))
+    """GPs whose mean has inducing inputs of its own, or none (parametric GP paper, section 3.2)."""
     Z = each_gp(kernel, setup.centres(h, spec.n_inducing(setup)))
+    if n_inducing_mean == 0:
+        centred = CentredPosterior((len(Z), Z.shape[1]), INITIAL_VAR)
+        return SparseGP(kernel, Z, centred, spec.inducing.jitter)
+    Z_mean = each_gp(kernel, setup.centres(h, n_inducing_mean))
     mean_posterior = DeltaPosterior(torch.zeros(Z_mean.shape[:2], dtype=torch.float32))
     posterior = DiagonalPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), INITIAL_VAR)
     return DecoupledGP(kernel, Z_mean, Z, mean_posterior, posterior, spec.inducing.jitter)

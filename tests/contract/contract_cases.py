@@ -156,6 +156,7 @@ SPARSE_REGRESSORS = (
     Case("ppgpr-diagonal", PPGPRRegressor, {"covariance": "diagonal", **_PPGPR}),
     Case("ppgpr-delta", PPGPRRegressor, {"covariance": "delta", **_PPGPR}),
     Case("ppgpr-gamma", PPGPRRegressor, {"covariance": "full", "gamma": 1.03, "renyi_order": 0.5}),
+    Case("ppgpr-network", PPGPRRegressor, {"prior_mean": "network", "n_inducing_mean": 0}),
 )
 # Whose y of two columns would be bounds of one output.
 ONE_OUTPUT = (Case("svgp-censored", SVGPRegressor, {"likelihood": "censored"}),)

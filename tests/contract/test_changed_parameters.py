@@ -27,6 +27,7 @@ CHANGES: dict[str, list[Any]] = {
     "share_kernel": [True, False],
     "input_warping": [True, False],
     "hidden_noise": [True],
+    "dropout": [0.5],
     "prior_mean": ["zero"],
     "initial_noise": [0.5],
     "likelihood": ["robust-max"],

@@ -35,6 +35,7 @@ from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 D, L, H, P, B = 3, 2, 3, 3, 6
 MODELS = [("MOGP", "erf"), ("GPRN", "erf"), ("SBGPRN", "erf"), ("N-MOGP", "shifted_erf")]
 MODELS += [("N-SBGPRN", "leaky_relu")]
+DROPPING = [("dropping SBGPRN", "erf"), ("N-dropping SBGPRN", "erf")]
 
 
 def shared_layer(rng: np.random.Generator, n_gps: int) -> SparseGP:
@@ -72,7 +73,10 @@ def make_stack(
     if model == "GPRN":
         units, mixing, mixing_layer = NoisyUnits(L, 0.3), GPMixing(P, L), shared_layer(rng, P * L)
     elif model.endswith("SBGPRN"):
-        mixing = NetworkMixing(D, (4,), normal(rng, P, n_units).float(), 1)
+        dropout = 0.3 if "dropping" in model else 0.0
+        mixing = NetworkMixing(D, (4,), normal(rng, P, n_units).float(), 1, dropout)
+        with torch.no_grad():  # it starts near zero
+            mixing.network[-1].weight.mul_(50.0)
     layers = GPStack([random_layer(rng, n_gps=L, n_features=D)])
     return ReadoutStack(layers, Readout(units, mixing).double(), mixing_layer, n_annealing)
 
@@ -86,7 +90,7 @@ def value(stack: ReadoutStack, likelihood: Gaussian, nodes: Nodes, batch: Batch)
     return loss(ELBO, stack, likelihood, nodes, batch, beta_reg=0.7, n_data=40.0)
 
 
-@pytest.mark.parametrize(("model", "name"), MODELS)
+@pytest.mark.parametrize(("model", "name"), MODELS + DROPPING)
 def test_bound_by_dense_algebra_and_quadrature(
     model: str, name: str, rng: np.random.Generator
 ) -> None:
@@ -110,7 +114,7 @@ def test_bound_by_dense_algebra_and_quadrature(
     assert ours == pytest.approx(expected + 0.7 * divergence / 40.0, rel=1e-7)
 
 
-@pytest.mark.parametrize(("model", "name"), MODELS)
+@pytest.mark.parametrize(("model", "name"), MODELS + DROPPING)
 def test_sampled_bound_is_the_analytic_one_on_average(
     model: str, name: str, rng: np.random.Generator
 ) -> None:
@@ -180,6 +184,43 @@ def test_a_masked_output_is_a_dropped_output(n_missing: int, rng: np.random.Gene
         value(stack, likelihood, trivial(batch.x), fewer) - 0.7 / 40.0 * stack.readout.divergence()
     )
     assert masked.item() == pytest.approx(dropped.item(), rel=1e-12)
+
+
+@pytest.mark.parametrize(("model", "name"), MODELS)
+def test_tasks_without_common_inputs_are_rows_of_one_output_each(
+    model: str, name: str, rng: np.random.Generator
+) -> None:
+    """Eqns 9 to 13 of the one output that a row observes; what stands elsewhere plays no part."""
+    stack, likelihood = make_stack(rng, model, name), random_likelihood(rng, P)
+    task = np.arange(B) % P
+    mask = torch.from_numpy(np.eye(P)[task])
+    batch = batch_of(rng, mask)
+    x, noise = to_array(batch.x), to_array(likelihood.noise_var)
+    gps = dense_gps(stack.below.layers[0])
+    if stack.mixing_layer is not None:
+        gps += dense_gps(as_separate(stack.mixing_layer))
+    moments = layer_moments(gps, x)
+    of_tasks = np.zeros(P)
+    for b, k in enumerate(task):
+        row = moments.f_mean[b], moments.v_prior[b] + moments.v_q[b]
+        mean, var = readouts.output_moments(stack.readout, name, x[b], *row)
+        y = batch.targets.y[b, k].item()
+        of_tasks[k] += oracle.expected_log_prob(y, mean[k], 0.0, var[k], noise[k])
+    divergence = sum(dense_kl(gp) for gp in gps) + stack.readout.divergence().item()
+    ours = value(stack, likelihood, trivial(batch.x), batch).item()
+    assert ours == pytest.approx(0.7 * divergence / 40.0 - of_tasks.sum() / B, rel=1e-7)
+
+
+@pytest.mark.parametrize(("model", "name"), DROPPING)
+def test_predictions_drop_no_weights(model: str, name: str, rng: np.random.Generator) -> None:
+    stack, x = make_stack(rng, model, name), normal(rng, B, D)
+    factors = stack.factors()
+    dropping, whole = (stack.train(mode)(x, trivial(x), factors) for mode in (True, False))
+    np.testing.assert_array_equal(to_array(dropping.f_mean), to_array(whole.f_mean))
+    assert bool((dropping.f_var > whole.f_var).all())
+    stack.readout.mixing.dropout = 0.0
+    without = stack.train()(x, trivial(x), factors)
+    np.testing.assert_array_equal(to_array(without.f_var), to_array(whole.f_var))
 
 
 def test_weight_of_the_divergences_rises(rng: np.random.Generator) -> None:

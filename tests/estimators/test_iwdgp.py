@@ -45,6 +45,23 @@ def test_one_gp_is_svgp(table, covariance):
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12)
 
 
+# ------------------------------------------------------------------ plain importance weighting
+
+
+def test_plain_importance_weighting_fits_and_says_what_it_cannot(table):
+    """Its training loss is another one; steps that need a quadratic objective are refused."""
+    params = {**SMALL, "optimizer": "adam"}
+    plain, closed = (
+        IWDGPRegressor(inference=name, **params).fit(*table) for name in ("iw", "iwvi")
+    )
+    assert plain.loss_curve_[0] != closed.loss_curve_[0]
+    assert np.isfinite(plain.loss_curve_).all()
+    with pytest.raises(ValueError, match=r"inference='iw'.*use optimizer='adam'"):
+        IWDGPRegressor(inference="iw", **SMALL).fit(*table)
+    with pytest.raises(ValueError, match="with inference='iw' use gradient='reparameterized'"):
+        IWDGPRegressor(inference="iw", gradient="doubly_reparameterized", **params).fit(*table)
+
+
 # ------------------------------------------------------------------ gradients
 
 

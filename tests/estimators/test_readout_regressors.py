@@ -12,6 +12,7 @@ from skgp import (
     NeuralMOGPRegressor,
     NeuralSBGPRNRegressor,
     SBGPRNRegressor,
+    SVGPRegressor,
 )
 from skgp.core.data import Batch, Targets
 from skgp.core.nodes.rules import Sampled, trivial
@@ -168,3 +169,33 @@ def test_joint_densities_off_the_data_are_those_of_a_normal_given_the_matrix(tab
 
 def _latents(model):
     return model.source.latents(model.nodes), model.log_weights
+
+
+@pytest.mark.parametrize("cls", NEURAL)
+def test_a_task_is_predicted_where_another_one_was_observed(cls, rng):
+    """Each row observes one of two outputs, and each output is unobserved on a side."""
+    X = np.vstack([rng.uniform(-1.0, 0.4, (60, 1)), rng.uniform(-0.4, 1.0, (60, 1))])
+    f = np.sin(4.0 * X[:, 0])
+    Y = np.full((120, 2), np.nan)
+    Y[:60, 0] = f[:60] + 0.05 * rng.standard_normal(60)
+    Y[60:, 1] = 1.0 - 2.0 * f[60:] + 0.1 * rng.standard_normal(60)
+    model = cls(n_inducing=20, max_iter=400, random_state=0).fit(X, Y)
+    alone = SVGPRegressor(random_state=0).fit(X[:60], Y[:60, 0])
+    right = np.linspace(0.4, 1.0, 40)[:, None]
+    errors = (
+        np.sqrt(np.mean((mean - np.sin(4.0 * right[:, 0])) ** 2))
+        for mean in (model.predict(right)[:, 0], alone.predict(right))
+    )
+    together, apart = errors
+    assert together < 0.4 * apart
+
+
+@pytest.mark.parametrize("cls", [SBGPRNRegressor, NeuralSBGPRNRegressor])
+def test_dropout_keeps_the_mixing_matrix_closer_to_a_constant(table, cls):
+    params = {"n_inducing": 8, "max_iter": 100, "random_state": 0}
+    plain, dropping = (cls(**params, dropout=p).fit(*table).stack_ for p in (0.0, 0.5))
+    norms = [
+        to_array(stack.readout.mixing.network[-1].weight.norm()).item()
+        for stack in (plain, dropping)
+    ]
+    assert norms[1] < 0.8 * norms[0]

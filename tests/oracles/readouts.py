@@ -1,5 +1,6 @@
 """Models of the neural likelihoods paper, row by row: draws of their outputs, and their moments."""
 
+import itertools
 import math
 from typing import Any
 
@@ -31,10 +32,25 @@ def mixing_moments(readout: Readout, x: Any, f: Any, v: Any) -> tuple[Any, Any]:
         mean, scale = (to_array(part) for part in mixing.posterior.moments())
         return mean, scale**2
     if isinstance(mixing, NetworkMixing):
+        if mixing.training and mixing.dropout:
+            return dropped_moments(mixing, x)
         mean = network(mixing.network, x).reshape(mixing.shape)
         return mean, np.zeros_like(mean)
     assert isinstance(mixing, GPMixing)
     return f[n_own:].reshape(mixing.shape), v[n_own:].reshape(mixing.shape)
+
+
+def dropped_moments(mixing: NetworkMixing, x: Any) -> tuple[Any, Any]:
+    """The same if weights of the last layer are dropped: over all masks of an entry's weights."""
+    *_, last = mixing.network
+    h, p = np.tanh(network(mixing.network[:-2], x)), mixing.dropout
+    weight, bias = to_array(last.weight), to_array(last.bias)
+    mean, square = np.zeros(len(bias)), np.zeros(len(bias))
+    for kept in itertools.product([0.0, 1.0], repeat=len(h)):
+        probability = math.prod(1.0 - p if z else p for z in kept)
+        entries = bias + weight @ (np.array(kept) * h) / (1.0 - p)
+        mean, square = mean + probability * entries, square + probability * entries**2
+    return mean.reshape(mixing.shape), (square - mean**2).reshape(mixing.shape)
 
 
 def latent_moments(readout: Readout, f: Any, v: Any) -> tuple[Any, Any]:

@@ -81,9 +81,7 @@ class LayerFunctions:
         generator: torch.Generator,
         n_features: int = N_FEATURES,
     ) -> None:
-        self.kernel = copy.deepcopy(layer.kernel).requires_grad_(False)
-        self.mean = layer.mean.detach().clone()
-        self.slope = None if layer.slope is None else layer.slope.detach().clone()
+        self.layer = copy.deepcopy(layer).requires_grad_(False)
         self.prior = PriorFunctions(layer, n_samples, generator, n_features)
         self.bases = []
         if factors is not None:
@@ -91,10 +89,10 @@ class LayerFunctions:
                 self.bases = layer.unit_update(self.prior, factors, generator)
 
     def __call__(self, x: Tensor, x_mean: Tensor) -> Tensor:
-        """Values (S, N, W) at x (S or 1, N, D); a linear prior mean sees x_mean (S or 1, N, _)."""
+        """Values (S, N, W) at x (S or 1, N, D); the prior mean sees x_mean (S or 1, N, _)."""
         f = self.prior(x.unsqueeze(1))
         for centres, weights in self.bases:
-            Kuf = self.kernel.Kuf(centres, x.flatten(0, 1)).unflatten(-1, x.shape[:2])
+            Kuf = self.layer.kernel.Kuf(centres, x.flatten(0, 1)).unflatten(-1, x.shape[:2])
             f = f + torch.einsum("swm,wmsn->swn", weights, Kuf)
-        values = self.mean + (self.kernel.variance.sqrt().unsqueeze(-1) * f).mT
-        return values if self.slope is None else values + x_mean @ self.slope
+        values = (self.layer.kernel.variance.sqrt().unsqueeze(-1) * f).mT
+        return self.layer.mean + values + self.layer.trend(x_mean)

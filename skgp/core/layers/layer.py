@@ -96,7 +96,7 @@ def certain(f_mean: Tensor) -> Latent:
 
 
 class Layer(nn.Module, ABC):
-    """W GPs over common inputs, with a constant or linear prior mean each.
+    """W GPs over common inputs, with a constant, linear or neural prior mean each.
 
     Parameters
     ----------
@@ -111,7 +111,11 @@ class Layer(nn.Module, ABC):
         Constants of the prior means.
     slope : Parameter of shape (D_mean, W) or None
         Weights of a linear prior mean.
+    mean_network : Module
+        From (..., D_mean) to prior means (..., W), where they are neural.
     """
+
+    mean_network: nn.Module
 
     def __init__(self, kernel: Kernel, jitter: float) -> None:
         super().__init__()
@@ -170,12 +174,19 @@ class Layer(nn.Module, ABC):
     def kl(self, factors: Any) -> Tensor:
         """Divergence of q(u) from its prior, summed over the W GPs, in nats."""
 
+    def trend(self, x: Tensor) -> Tensor | float:
+        """Prior means (..., W) at x (..., D_mean), less the constants."""
+        if self.slope is not None:
+            return x @ self.slope
+        # Files of earlier versions lack the attribute.
+        return self.mean_network(x) if hasattr(self, "mean_network") else 0.0
+
     def moments(self, x: Tensor, factors: Any, x_mean: Tensor | None = None) -> Latent:
         """Moments of f at x (Q, B, D), of the shapes of `Latent`.
 
         With f ~ GP(m, variance * r), A = Luu^-1 Kuf: f_mean = m + sqrt(variance) q_mu^T A,
         v_prior = variance (rff - |A|^2), v_q = variance |q_sqrt^T A|^2. The inducing variables
-        are those of f - m; a linear m sees x_mean (Q or 1, B, D_mean), x itself if None.
+        are those of f - m; m sees x_mean (Q or 1, B, D_mean), x itself if None.
         """
         flat = x.flatten(0, 1)
         variance = self.kernel.variance.unsqueeze(-1)
@@ -185,10 +196,8 @@ class Layer(nn.Module, ABC):
         f_mean = self.mean.unsqueeze(-1) + variance.sqrt() * mean
         shape = (-1, *x.shape[:-1])
         latent = Latent(*(m.reshape(shape).movedim(0, -1) for m in (f_mean, v_prior, q * variance)))
-        if self.slope is None:
-            return latent
-        linear = (x if x_mean is None else x_mean) @ self.slope
-        return latent._replace(f_mean=latent.f_mean + linear)
+        trend = self.trend(x if x_mean is None else x_mean)
+        return latent._replace(f_mean=latent.f_mean + trend)
 
     def covariance(self, x: Tensor, factors: Any) -> Tensor:
         """Posterior covariances (W, G, N, N) of f over the rows of each group of x (G, N, D)."""

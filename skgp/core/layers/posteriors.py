@@ -76,6 +76,28 @@ class DiagonalPosterior(Posterior):
         return self.mu, self.log_scale.exp()
 
 
+class CentredPosterior(Posterior):
+    """N(0, diag(s^2)): inducing variables that serve the variance alone.
+
+    Parameters
+    ----------
+    shape : (W, M)
+    variance : float
+        Initial s^2.
+    """
+
+    def __init__(self, shape: tuple[int, int], variance: float) -> None:
+        super().__init__()
+        start = torch.full(shape, 0.5 * math.log(variance), dtype=torch.float32)
+        self.log_scale = nn.Parameter(start)
+
+    def start(self, information: Tensor, precision: Tensor) -> None:
+        """Leave it: how well rows determine a mean says little of the errors of another one."""
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(self.log_scale), self.log_scale.exp()
+
+
 class DeltaPosterior(Posterior):
     """A point: its divergence stands for -log p(v = mu), the regulariser of MAP and PPGPR-delta.
 

@@ -27,7 +27,9 @@ def latent_loss(
     With t_sk = E_q(f) log p(y | f) of the top layer at draw s of the hidden functions and draw k of
     the covariates, a row adds the mean over s of
 
-    - log 1 / K sum_k exp(t_sk) p(w_sk) / q(w_sk), importance-weighted (paper, Eqn 11), or
+    - log 1 / K sum_k exp(t_sk) p(w_sk) / q(w_sk), importance-weighted (paper, Eqn 11),
+    - the same with t_sk = log p(y | f_sk), f_s one draw of the top layer, joint over its K inputs
+      (Eqn 7), or
     - t_s - KL(q(w) || p(w)), variational (Eqns 3 and 4).
 
     The signal of the usual gradient in the parameters of q(w) falls with K faster than its noise.
@@ -38,7 +40,8 @@ def latent_loss(
     Parameters
     ----------
     objective : Objective
-        `importance_weighted(K)`, or the evidence lower bound; without covariates the latter.
+        `importance_weighted(K)`, `plainly_weighted(K)`, or the evidence lower bound; without
+        covariates the last.
     stack : LatentStack
     likelihood : Gaussian
     batch : Batch
@@ -59,6 +62,7 @@ def latent_loss(
         n_samples=n_samples,
         n_importance=n_importance or 1,
         without_scores=objective.is_doubly_reparameterized,
+        draws_top=objective.draws_top,
     )
     terms = objective.term(likelihood, draw.latent, batch.targets)
     log_omega = terms.new_full((len(terms),), -math.log(len(terms)))

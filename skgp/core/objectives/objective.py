@@ -45,6 +45,8 @@ class Objective(NamedTuple):
         divergence KL(q(w) || p(w)) outside of the reduction.
     is_doubly_reparameterized : bool
         Whether the gradient in the parameters of q(w) is that of Tucker et al. (2019).
+    draws_top : bool
+        Whether the functions of the top layer are drawn, and have no variance in the terms.
     regulariser : callable (stack, factors of its layers) -> scalar
         Divergence that `beta_reg` weighs.
     """
@@ -53,6 +55,7 @@ class Objective(NamedTuple):
     reduce: Reduction
     n_importance: int | None = None
     is_doubly_reparameterized: bool = False
+    draws_top: bool = False
     regulariser: Regulariser = kl
 
 
@@ -95,6 +98,11 @@ def importance_weighted(n_importance: int, *, doubly_reparameterized: bool = Fal
     """The bound with K draws of the covariates (importance-weighted paper, Eqn 11)."""
     reduce = partial(average_of_log_means, n_importance)
     return Objective(expected_log_prob, reduce, n_importance, doubly_reparameterized)
+
+
+def plainly_weighted(n_importance: int) -> Objective:
+    """The bound that draws the functions of the top layer as well (Eqn 7): tighter, and noisier."""
+    return importance_weighted(n_importance)._replace(draws_top=True)
 
 
 def loss(

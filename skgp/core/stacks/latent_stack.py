@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
-from skgp.core.layers.layer import Latent, Layer
+from skgp.core.layers.layer import Latent, Layer, certain
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.nodes.rules import Nodes
+from skgp.core.numerics.linalg import correlated
 from skgp.core.stacks.row_posterior import LocalPosterior
 from skgp.core.stacks.stack import Stack
 
@@ -107,6 +108,7 @@ class LatentStack(Stack):
         n_samples: int,
         n_importance: int,
         without_scores: bool = False,
+        draws_top: bool = False,
     ) -> Draw:
         """Moments for training rows, with covariates from their local posteriors.
 
@@ -115,7 +117,8 @@ class LatentStack(Stack):
         have functions of their own or one in common.
 
         With `without_scores` the gradient of log q(w) is that in w alone, not that in the moments
-        of q(w), and what comes from one w moves with no other.
+        of q(w), and what comes from one w moves with no other. With `draws_top` the functions of
+        the top layer are drawn in the same way, and are certain.
         """
         features = self.features(batch.x)
         known = evidence(features, batch.targets)
@@ -140,9 +143,26 @@ class LatentStack(Stack):
             covariates.append(w)
             local_kl = local_kl + local.kl()
             h = torch.cat([h.expand(-1, n_importance, -1, -1), w], -1)
-        latent = self.top.moments(h.flatten(0, 1), next(of_layers))
+        of_top = next(of_layers)
+        latent = self.top.moments(h.flatten(0, 1), of_top)
+        if draws_top:
+            rest = self._top_rest(h, of_top, generator)
+            latent = certain(latent.f_mean + rest)
         log_ratio = log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio
         return Draw(latent, log_ratio, local_kl, tuple(covariates))
+
+    def _top_rest(self, h: Tensor, factors: Any, generator: torch.Generator) -> Tensor:
+        """Draws (S K, B, W) of f - E f at h (S, K, B, F), joint over the K inputs of a row."""
+        cov = self.top.covariance(h.transpose(1, 2).flatten(0, 1), factors).flatten(0, 1)
+        # Rounding can make variances negative. The gradient ignores the floor.
+        variances = cov.diagonal(dim1=-2, dim2=-1)
+        floored = variances.detach().clamp_min(8.0 * torch.finfo(cov.dtype).eps)
+        cov = cov + torch.diag_embed(floored - variances.detach())
+        shape = *cov.shape[:2], 1
+        zeta = torch.randn(shape, generator=generator, dtype=cov.dtype).to(cov.device)
+        n_samples, n_inputs, n_rows, _ = h.shape
+        rest = correlated(cov, zeta).view(-1, n_samples, n_rows, n_inputs)
+        return rest.permute(1, 3, 2, 0).flatten(0, 1)
 
     def _blocks(self) -> list[ProjectedGP | LatentCovariates]:
         return cast(list[ProjectedGP | LatentCovariates], list(self.hidden))

@@ -87,7 +87,9 @@ class NormalMixing(Mixing):
 class NetworkMixing(Mixing):
     """M(x) is a tanh network of the inputs (neural likelihoods, Eqns 4 and 6).
 
-    All of its weights are points under a unit normal prior.
+    All of its weights are points under a unit normal prior. In training each weight of the last
+    layer may be dropped for each row (Wan et al. 2013), which leaves the entries of M independent:
+    objectives that are quadratic in M need no more than their means and variances.
 
     Parameters
     ----------
@@ -99,11 +101,19 @@ class NetworkMixing(Mixing):
         Biases of the last layer, hence M(0) of a new network, from which M(x) differs little.
     seed : int
         Seeds the other weights.
+    dropout : float in [0, 1)
+        Probability with which a weight of the last layer is dropped; those that are kept are
+        divided by one minus it.
     """
 
-    def __init__(self, n_inputs: int, sizes: Sequence[int], start: Tensor, seed: int) -> None:
+    dropout = 0.0  # of networks in files of earlier versions
+
+    def __init__(
+        self, n_inputs: int, sizes: Sequence[int], start: Tensor, seed: int, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.shape = start.shape
+        self.dropout = dropout
         generator = make_generator(seed, "weights")
         self.network = tanh_network([n_inputs, *sizes, start.numel()], generator)
         *_, weight, bias = self.network.parameters()
@@ -112,7 +122,15 @@ class NetworkMixing(Mixing):
             bias.copy_(start.flatten())
 
     def forward(self, x: Tensor, latent: Latent) -> MixingMoments:
-        return MixingMoments(self.network(x).unflatten(-1, self.shape), None)
+        last = self.network[-1]
+        assert isinstance(last, nn.Linear)
+        h = self.network[:-1](x)
+        mean = last(h).unflatten(-1, self.shape)
+        if not (self.training and self.dropout):
+            return MixingMoments(mean, None)
+        # W_jk z / (1 - p) with z ~ Bernoulli(1 - p) has the variance W_jk^2 p / (1 - p).
+        var = self.dropout / (1.0 - self.dropout) * (h.square() @ last.weight.square().mT)
+        return MixingMoments(mean, var.unflatten(-1, self.shape))
 
     def divergence(self) -> Tensor | float:
         return half_squared_norm(self.network)

@@ -67,6 +67,12 @@ class Stack(nn.Module, ABC):
         """All GP layers, from the inputs upwards."""
 
     @property
+    def networks(self) -> list[nn.Module]:
+        """Features and neural prior means, whose weights `weight_decay` penalises."""
+        means = (getattr(layer, "mean_network", None) for layer in self.layers)
+        return [self.features, *(network for network in means if network is not None)]
+
+    @property
     def bottom(self) -> Layer:
         """The layer that the inputs enter."""
         return self.layers[0]
