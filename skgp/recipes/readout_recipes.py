@@ -24,9 +24,9 @@ from skgp.recipes.readouts import (
     Identity,
     Inference,
     MakeMixing,
+    MixingNetwork,
     ReadoutOutputs,
     at_most,
-    network_mixing,
     three_quarters,
 )
 from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
@@ -46,7 +46,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
     see that its gradients grow.
     """
     outputs = readout_of(p, mixing, units)
-    make_adam = partial(batches_adam, p.batch_size) if mixing is network_mixing else adam
+    make_adam = partial(batches_adam, p.batch_size) if isinstance(mixing, MixingNetwork) else adam
     top = top_without_mean if isinstance(units, Hidden) else sparse_top
     return stack_recipe(
         p,
