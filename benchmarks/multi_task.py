@@ -1,10 +1,10 @@
-"""Tasks without common inputs: two outputs, of which each row observes one, on a synthetic table.
+"""Tasks without common inputs: two outputs, of which each row observes one, on synthetic data.
 
     python -m benchmarks.multi_task [--tables 5]
 
 The first output is f(x) = sin(4 x) at 60 inputs from -1 to 0.4, the second 1 - 2 f(x) at 60 others
-from -0.4 to 1, with noise of deviation 0.05 of f. Errors are root mean squares where only the other
-output was observed, in units of f and of both outputs, averaged over tables.
+from -0.4 to 1, with noise of standard deviation 0.05 in units of f. Errors are root mean squares over both outputs,
+where only the other one was observed, in units of f, averaged over data sets.
 """
 
 import argparse

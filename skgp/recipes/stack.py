@@ -44,11 +44,11 @@ SHARED_INDUCING: Final = 150  # of functions that share them, there
 MANY_INDUCING: Final = 300
 ALL_INDUCING: Final = 600  # the most where each row may be one
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
-# Variance, relative to that of the noise, that is much for few inducing inputs to leave
-# unexplained; and that is enough to see whether more of them explain the noise as well.
+# Variance that few inducing inputs leave unexplained, relative to the noise variance. Above the
+# first threshold each row becomes an inducing input; between the two, only if the bound gains.
 _UNEXPLAINED: Final = 0.1
 _DOUBTFUL: Final = 0.05
-_GAIN: Final = 0.5  # of the bound by more inducing inputs that is much, in nats per row
+_GAIN: Final = 0.5  # the gain in the bound that is enough, in nats per row
 # Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
 # f keeps the jitter as variance at each of them.
 _KEPT_JITTER: Final = 0.1

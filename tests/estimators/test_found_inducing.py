@@ -89,8 +89,11 @@ def test_a_bound_without_a_gain_keeps_the_usual_number(monkeypatch):
 
 
 def test_the_bound_per_row_is_that_of_the_naive_formula():
+    """A row of weight two counts as two rows."""
     rng = np.random.default_rng(2)
-    x, Z, y = (rng.standard_normal(shape) for shape in [(30, 2), (2, 4, 2), (2, 30)])
+    x, Z, y = (rng.standard_normal(shape) for shape in [(20, 2), (2, 4, 2), (2, 20)])
+    weight = np.repeat([1, 2], 10)
+    x_all, y_all = np.repeat(x, weight, 0), np.repeat(y, weight, 1)
     noise = np.array([0.2, 0.5])
     kernel = make_kernel("rbf", 2, 2, 1.1)
     posterior = FullPosterior(torch.zeros(2, 4, dtype=torch.float64), 1.0)
@@ -101,10 +104,10 @@ def test_the_bound_per_row_is_that_of_the_naive_formula():
 
     expected = []
     for g in range(2):
-        Q = rbf(x, Z[g]) @ np.linalg.solve(rbf(Z[g], Z[g]), rbf(Z[g], x))
-        density = multivariate_normal(np.zeros(30), Q + noise[g] * np.eye(30)).logpdf(y[g])
+        Q = rbf(x_all, Z[g]) @ np.linalg.solve(rbf(Z[g], Z[g]), rbf(Z[g], x_all))
+        density = multivariate_normal(np.zeros(30), Q + noise[g] * np.eye(30)).logpdf(y_all[g])
         expected.append((density - np.trace(np.eye(30) - Q) / (2.0 * noise[g])) / 30)
-    rows = (torch.from_numpy(a) for a in (x, y, np.ones(30), noise))
+    rows = (torch.from_numpy(a) for a in (x, y, weight.astype(float), noise))
     np.testing.assert_allclose(bound_per_row(layer, *rows), expected, rtol=1e-6)
 
 

@@ -92,7 +92,7 @@ class CentredPosterior(Posterior):
         self.log_scale = nn.Parameter(start)
 
     def start(self, information: Tensor, precision: Tensor) -> None:
-        """Leave it: how well rows determine a mean says little of the errors of another one."""
+        """Keep the initial scale: the optimum is that of inducing variables with a mean."""
 
     def moments(self) -> tuple[Tensor, Tensor]:
         return torch.zeros_like(self.log_scale), self.log_scale.exp()

@@ -266,7 +266,7 @@ class Run(Generic[ModuleT]):
             self._stale, self._mark = 0, score
         if score > self._best_score and self.plan.n_iter_no_change is not None:
             self._best_score, self._best = score, self._completed
-        # Shorter steps may gain where longer ones no longer do, unless the last shortening did not.
+        # Shorter steps may still gain. If the last shortening gained nothing, training ends.
         may_retreat = self._n_retreats < self.plan.n_retreats and self._mark > self._mark_before
         if may_retreat and self._is_stale:
             self._retreat()
