@@ -3,8 +3,8 @@
     python -m benchmarks.multi_task [--tables 5]
 
 The first output is f(x) = sin(4 x) at 60 inputs from -1 to 0.4, the second 1 - 2 f(x) at 60 others
-from -0.4 to 1, with noise of standard deviation 0.05 in units of f. Errors are root mean squares over both outputs,
-where only the other one was observed, in units of f, averaged over data sets.
+from -0.4 to 1, with noise of standard deviation 0.05 in units of f. Errors are root mean squares
+over both outputs where only the other one was observed, in units of f, averaged over data sets.
 """
 
 import argparse
