@@ -169,7 +169,7 @@ def counts_of(paper: Paper, cells: list[Cell]) -> list[Count]:
 
 def bounded(paper: Paper, counts: list[Count]) -> list[Count]:
     """The counts that the bound is on."""
-    return counts[-1:] if paper["asked"].get("on") == "all" else counts
+    return [count for count in counts if count.what in paper["asked"].get("on", [count.what])]
 
 
 def missed(paper: Paper, cells: Iterable[Cell]) -> list[tuple[Cell, list[str]]]:

@@ -131,7 +131,7 @@ def _ranks(
     values: Sequence[Sequence[float | None]], methods: list[str], metric: str
 ) -> dict[tuple[str, str], float]:
     """Average ranks from scores by set and method."""
-    ranks = rankdata(values, axis=1).mean(0)
+    ranks = rankdata(np.array(values, dtype=float), axis=1).mean(0)
     return {(method, metric): float(rank) for method, rank in zip(methods, ranks, strict=True)}
 
 

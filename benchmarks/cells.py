@@ -17,9 +17,9 @@ _TOP = f"""\
 
 `python -m benchmarks.cells > {PAGE}` writes this page from `benchmarks/results`,
 `benchmarks/published.csv` and `benchmarks/cells.toml`, which says what is counted and asked. Ours
-are means over the splits that were run, whose number each line has. A bound that asks for more splits
-is not met before they are there. "Of our sets" counts numbers of data sets that the protocol has. Where
-several of our methods have one name in a paper, the first in the protocol counts.
+are means over the splits that were run, whose number each line has. A bound that asks for more
+splits is not met before they are there. "Of our sets" counts numbers of data sets that the protocol
+has. Where several of our methods have one name in a paper, the first in the protocol counts.
 """
 
 
@@ -179,6 +179,8 @@ def _place_lines(ranks: Paper, places: list[Place]) -> list[str]:
 
 def _joined(titles: list[str]) -> str:
     """Names of tables, the word only once."""
+    if len(titles) == 1:
+        return titles[0]
     numbers = [title.removeprefix("Table ") for title in titles]
     return f"Tables {', '.join(numbers[:-1])} and {numbers[-1]}"
 
@@ -206,7 +208,8 @@ def _yes(is_met: bool) -> str:
     return "yes" if is_met else "no"
 
 
-def main() -> None:
+def page() -> str:
+    """The page of the committed results."""
     known = load_cells()
     names = [paper["protocol"] for paper in known["papers"]]
     papers = [
@@ -215,8 +218,8 @@ def main() -> None:
     ]
     name = known["ranks"]["protocol"]
     places = first_places(known["ranks"], load_protocol(name), results_of(name))
-    print(render(papers, known["ranks"], places), end="")
+    return render(papers, known["ranks"], places)
 
 
 if __name__ == "__main__":
-    main()
+    print(page(), end="")
