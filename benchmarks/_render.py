@@ -3,7 +3,7 @@
 import csv
 import itertools
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,14 +22,31 @@ Cells = dict[tuple[str, str], dict[str, float]]
 Printed = dict[tuple[str, str, str], float | None]  # by (data set, method, metric)
 
 
-def published(table: Table) -> Reference:
-    """Published values of the paper by (table, data set, method, metric)."""
+class Number(NamedTuple):
+    """A printed mean, its standard error (NaN where none is printed) and its decimals."""
+
+    value: float
+    error: float
+    digits: int
+
+
+def printed_numbers(paper: str | None) -> dict[tuple[str, str, str, str], Number]:
+    """What a paper prints by (table, data set, method, metric)."""
     with open(HERE / "published.csv", newline="") as file:
         return {
-            (row["table"], row["dataset"], row["method"], row["metric"]): float(row["value"])
+            (row["table"], row["dataset"], row["method"], row["metric"]): Number(
+                float(row["value"]),
+                float(row["stderr"] or "nan"),
+                len(row["value"].partition(".")[2]),
+            )
             for row in csv.DictReader(file)
-            if row["paper"] == table.get("paper")
+            if row["paper"] == paper
         }
+
+
+def published(table: Table) -> Reference:
+    """Published values of the paper by (table, data set, method, metric)."""
+    return {key: number.value for key, number in printed_numbers(table.get("paper")).items()}
 
 
 def chosen(table: Table, results: list[Row]) -> list[Row]:
@@ -57,6 +74,11 @@ def score(row: Row, metric: str) -> float:
         known = [row[name] for name in ("converged_LL", "nested_LL") if name in row]
         return float(known[0] if known else -row["NLL"])
     return float(row["RMSE" if metric == "MRMSE" else metric])
+
+
+def gain(metric: str, ours: float, theirs: float) -> float:
+    """By how much ours is the better score."""
+    return ours - theirs if metric == "LL" else theirs - ours
 
 
 def means(table: Table, rows: list[Row]) -> Cells:
@@ -93,7 +115,7 @@ def average_ranks(
     """Average rank by (method, metric) over the sets that every method has, and their number."""
     cells = means(table, rows)
     sets = ranked_sets(table, cells, methods)
-    ranks = {}
+    ranks: dict[tuple[str, str], float] = {}
     for metric in RANKED if sets else ():
         values = [[cells[dataset, method][metric] for method in methods] for dataset in sets]
         ranks |= _ranks(values, methods, metric)
@@ -106,10 +128,10 @@ def ranked_sets(table: Table, cells: Cells, methods: list[str]) -> list[str]:
 
 
 def _ranks(
-    values: list[list[float]], methods: list[str], metric: str
+    values: Sequence[Sequence[float | None]], methods: list[str], metric: str
 ) -> dict[tuple[str, str], float]:
     """Average ranks from scores by set and method."""
-    ranks = rankdata(values, axis=1).mean(0)
+    ranks = rankdata(np.array(values, dtype=float), axis=1).mean(0)
     return {(method, metric): float(rank) for method, rank in zip(methods, ranks, strict=True)}
 
 
@@ -143,8 +165,8 @@ class Comparison(NamedTuple):
         Method to its average rank over these; the larger the score the larger the rank.
     """
 
-    gaps: dict[str, dict[Hashable, float]]
-    places: list[Hashable]
+    gaps: dict[str, dict[Any, float]]
+    places: list[Any]
     rank: dict[str, float]
 
     def difference(self, method: str) -> float | None:
@@ -180,12 +202,11 @@ def reached(table: Table, rows: list[Row], theirs: Scores) -> dict[str, tuple[in
     Counted are sets with a published score and as many training rows as the table asks for.
     """
     metric, least = table["summary"]["metric"], table["summary"].get("min_train", 0)
-    sign = 1.0 if metric == "LL" else -1.0
     large = {row["dataset"] for row in rows if row["n_train"] >= least}
     gains = defaultdict(list)
     for (dataset, method), cell in means(table, rows).items():
         if dataset in large and (dataset, method) in theirs:
-            gains[method].append(sign * (cell[metric] - theirs[dataset, method]))
+            gains[method].append(gain(metric, cell[metric], theirs[dataset, method]))
     return {
         method: (sum(g >= 0.0 for g in values), len(values)) for method, values in gains.items()
     }
@@ -333,12 +354,17 @@ def _printed(table: Table, reference: Reference, method: str, metric: str) -> fl
     return next(values, None)
 
 
+def printed_names(table: Table, dataset: str, method: str) -> tuple[str, str]:
+    """Names that the paper has for a data set and a method."""
+    names = table.get("published_sets", {})
+    return names.get(dataset, dataset), table["methods"][method].get("published", method)
+
+
 def _published(
     table: Table, reference: Reference, dataset: str, method: str, metric: str
 ) -> float | None:
     """What the paper prints, under its own names, in the first of its tables that has it."""
-    names = table.get("published_sets", {})
-    key = names.get(dataset, dataset), table["methods"][method].get("published", method), metric
+    key = *printed_names(table, dataset, method), metric
     values = (reference.get((name, *key)) for name in table.get("published", []))
     return next((value for value in values if value is not None), None)
 
