@@ -32,6 +32,7 @@ FEW_BATCHES: Final = 10
 _PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
 _WORTHWHILE: Final = 0.01  # that gain, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
+_STEADY: Final = 3.0  # times `learning_rate_init`, up to FEW_BATCHES there: averages allow more
 _RETREATS: Final = 6  # there, to the best state with shorter steps
 
 
@@ -129,12 +130,12 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         return replace(of_length(plan, epochs.longest if is_auto else usual), n_folds=n_folds)
     most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
     n_steady = max(1, round((1.0 - _ANNEALED) * most))
-    is_large = is_auto and n > FEW_BATCHES * batch_size
+    is_large = n > FEW_BATCHES * batch_size
     patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
     return replace(
-        of_length(plan, n_steady),
+        of_length(plan, n_steady, n_batches, 1.0 if is_large else _STEADY),
         averaged=True,
-        n_usual=min(usual, n_steady) if is_large else 0,
+        n_usual=min(usual, n_steady) if is_auto and is_large else 0,
         n_annealed=most - n_steady,
         n_retreats=_RETREATS,
         n_iter_no_change=patience,
@@ -142,12 +143,15 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     )
 
 
-def of_length(plan: Plan, n_epochs: int) -> Plan:
-    """A plan whose length was found by cross-validation, with so many epochs."""
+def of_length(plan: Plan, n_epochs: int, n_batches: int = 1, steady: float = 1.0) -> Plan:
+    """A plan whose length held-out rows decide, with so many epochs at most.
+
+    Its rate rises to a steady one, relative to `learning_rate_init`.
+    """
     return replace(
         plan,
         max_iter=n_epochs,
-        schedule=partial(gradual, n_epochs),
+        schedule=partial(gradual, n_epochs * n_batches, steady),
         n_trial_epochs=_trial_epochs(n_epochs),
     )
 

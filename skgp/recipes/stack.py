@@ -120,12 +120,15 @@ class Below(NamedTuple):
     nodes : NodeRule
     h : Tensor of shape (n, F)
         Inputs of the top layer's kernel at the initial parameters.
+    starts_top : bool
+        Whether the top layer starts where its bound is high, however many rows there are.
     """
 
     n_layers: int
     stack: Callable[[Layer, nn.Module | None], Stack]
     nodes: NodeRule
     h: Tensor
+    starts_top: bool
 
 
 class Outputs(NamedTuple):
@@ -160,7 +163,7 @@ def no_start(layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var
 
 def no_hidden(spec: "StackSpec", setup: Setup, x: Tensor) -> Below:
     """No layers between the features x (n, F) and the top layer."""
-    return Below(0, _lone, Trivial(), x)
+    return Below(0, _lone, Trivial(), x, starts_top=True)
 
 
 def _lone(top: Layer, features: nn.Module | None) -> Stack:
@@ -272,9 +275,9 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
             outputs = outputs._replace(latent=outputs.latent - top.mean_network(h).mT)
 
     given = spec.beginning.initial_noise
-    # A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on
-    # a long table that costs more than it saves.
-    if not below.n_layers or len(x) <= spec.batch_size:
+    # A top layer that is fitted to hidden layers alone keeps them where they start, and on a larger
+    # data set that costs more than it saves.
+    if below.starts_top or len(x) <= spec.batch_size:
         top, noise_var = _started_top(spec, setup, below, outputs.latent, top)
         rows = h, outputs.latent, setup.observed_weight
         n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())

@@ -43,7 +43,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     """With all rows for inducing inputs nothing of a fit is random."""
     X, y = problem
     model = PPGPRRegressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, LONGEST))
+    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, LONGEST, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((60, 1), dtype=bool), 5)
     scores = []
     for fold in range(5):
@@ -57,7 +57,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     assert 1 < model.n_iter_ < LONGEST
     assert model.n_iter_ == 1 + int(np.argmax(expected >= expected.max() - 1e-4))
 
-    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, model.n_iter_))
+    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, model.n_iter_, 1.0))
     alone = PPGPRRegressor(max_iter=model.n_iter_, early_stopping=False, random_state=0)
     alone.fit(X, y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)
@@ -273,9 +273,20 @@ def test_restarts_are_compared_after_a_twentieth_of_the_epochs_found() -> None:
     assert (of_length(plan, 200).n_trial_epochs, of_length(plan, 7).n_trial_epochs) == (10, 1)
 
 
-@pytest.mark.parametrize("n_epochs", [5, 30, 400])
-def test_a_short_fit_is_the_beginning_of_a_long_one(n_epochs: int) -> None:
-    """The rate rises by a twentieth of its peak in each of the first epochs, then stays."""
-    rates = [gradual(n_epochs, epoch / n_epochs) for epoch in range(n_epochs)]
-    expected = [min(1.0, (1 + epoch) / 20) for epoch in range(n_epochs)]
+@pytest.mark.parametrize("steady", [1.0, 3.0])
+@pytest.mark.parametrize("n_steps", [5, 30, 400])
+def test_a_short_fit_is_the_beginning_of_a_long_one(n_steps: int, steady: float) -> None:
+    """The rate rises by a twentieth in each of the first steps, up to a steady one."""
+    rates = [gradual(n_steps, steady, step / n_steps) for step in range(n_steps)]
+    expected = [min(steady, (1 + step) / 20) for step in range(n_steps)]
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows, steady", [(1000, 1.0), (1600, 3.0), (10_000, 3.0), (10_001, 1.0)])
+def test_several_batches_have_longer_steps(n_rows: int, steady: float) -> None:
+    """Where the model is an average of few; without one a cycle has the rate that is given."""
+    model = DSPPRegressor()
+    rates = [model._recipe().plan(n_rows).schedule(share) for share in (0.0, 0.5)]
+    np.testing.assert_allclose(rates, [0.05, steady], rtol=1e-12)
+    one_cycle = model.set_params(early_stopping=False)._recipe().plan(n_rows)
+    assert max(one_cycle.schedule(share) for share in np.linspace(0, 1, 101)) <= 1.0

@@ -199,7 +199,7 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
     # With all rows for inducing inputs nothing of a fit is random.
     scores = PPGPRRegressor(random_state=0).fit(X, y).validation_scores_
     n_epochs = 1 + int(np.argmax(scores))
-    monkeypatch.setattr(recipe, "one_cycle", partial(recipe.gradual, n_epochs))
+    monkeypatch.setattr(recipe, "one_cycle", partial(recipe.gradual, n_epochs, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((120, 1), dtype=bool), 5)
     n_inside = 0
     for fold in range(5):

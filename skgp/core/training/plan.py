@@ -15,7 +15,7 @@ from skgp.core.training.ranks import Ranks
 Schedule = Callable[[float], float]
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-_RISING_EPOCHS = 20  # of a gradual schedule, in which the learning rate rises
+_RISING_STEPS = 20  # in which a gradual schedule rises by `learning_rate_init`
 _CONTINUED = 0.1  # of the learning rate, in a fit that goes on
 _WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
@@ -169,12 +169,13 @@ def one_cycle(progress: float) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * (progress - _WARM_UP) / (1.0 - _WARM_UP)))
 
 
-def gradual(n_epochs: int, progress: float) -> float:
-    """Learning rate relative to its peak: linear rise over the first epochs, whatever their number.
+def gradual(n_steps: int, steady: float, progress: float) -> float:
+    """Learning rate relative to `learning_rate_init`: linear rise to a steady rate.
 
-    So a fit of few epochs is the beginning of one of many.
+    It is a twentieth longer in each step, whatever their number: a fit of few epochs is the
+    beginning of one of many.
     """
-    return min(1.0, (1.0 + progress * n_epochs) / _RISING_EPOCHS)
+    return min(steady, (1.0 + progress * n_steps) / _RISING_STEPS)
 
 
 def continued(schedule: Schedule, progress: float) -> float:
