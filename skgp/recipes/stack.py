@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple, cast
@@ -52,6 +53,8 @@ _GAIN: Final = 0.5  # the gain in the bound that is enough, in nats per row
 # Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
 # f keeps the jitter as variance at each of them.
 _KEPT_JITTER: Final = 0.1
+# Share of the variance of the targets, up to which the first guess of hidden layers explains them.
+_LITTLE_NOISE: Final = 0.1
 
 _MEAN_SIZES: Final = (50, 50)  # of a neural prior mean
 
@@ -266,25 +269,16 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     if features is None and spec.warping is not None:
         features, x = spec.warping(setup, outputs.latent, spec.kernels)
     below = spec.below(spec, setup, x)
-    h = below.h
     top = _top_layer(spec, setup, below, len(outputs.latent))
     if spec.beginning.prior_mean == "network":
-        sizes = [h.shape[1], *_MEAN_SIZES, len(outputs.latent)]
+        sizes = [below.h.shape[1], *_MEAN_SIZES, len(outputs.latent)]
         top.mean_network = tanh_network(sizes, setup.generator("mean network")).double()
         with torch.no_grad():
-            outputs = outputs._replace(latent=outputs.latent - top.mean_network(h).mT)
+            outputs = outputs._replace(latent=outputs.latent - top.mean_network(below.h).mT)
 
-    given = spec.beginning.initial_noise
-    # A top layer that is fitted to hidden layers alone keeps them where they start, and on a larger
-    # data set that costs more than it saves.
-    if below.starts_top or len(x) <= spec.batch_size:
-        top, noise_var = _started_top(spec, setup, below, outputs.latent, top)
-        rows = h, outputs.latent, setup.observed_weight
-        n_observed = setup.n_data * float(rows[2].sum() / setup.weight.sum())
-        start_posterior(top, *rows, noise_var, n_observed)
+    top, noise_var = _start(spec, setup, below, outputs.latent, top)
+    if noise_var is not None:
         outputs.start(noise_var)
-    elif given is not None:
-        outputs.start(torch.full_like(outputs.latent[:, 0], given))
     model = outputs.model(below.stack(top, features), x, below.nodes)
     if spec.beginning.prior_mean == "zero":
         for layer in model.stack.layers:
@@ -312,6 +306,26 @@ def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> Spars
     number = 1 + below.n_layers
     kernel = kernel_of(spec, setup, below.h, n_gps, spec.kernels[-1], number)
     return spec.top(spec, setup, kernel, below.h, n_gps).double()
+
+
+def _start(
+    spec: StackSpec, setup: Setup, below: Below, latent: Tensor, top: SparseLayer
+) -> tuple[SparseLayer, Tensor | None]:
+    """The top layer and the noise variances (W,) to start from; None if nothing is known of them.
+
+    A top layer that is fitted to hidden layers alone keeps them where they start, and on a larger
+    data set that costs more than it saves, unless they explain the targets there.
+    """
+    given = spec.beginning.initial_noise
+    is_fitted = below.starts_top or len(below.h) <= spec.batch_size
+    if not is_fitted and (given is not None or spec.start is not refined_start):
+        return top, None if given is None else torch.full_like(latent[:, 0], given)
+    started, noise_var = _started_top(spec, setup, below, latent, deepcopy(top))
+    if not is_fitted and noise_var.max() > _LITTLE_NOISE:
+        return top, None
+    n_observed = setup.n_data * float(setup.observed_weight.sum() / setup.weight.sum())
+    start_posterior(started, below.h, latent, setup.observed_weight, noise_var, n_observed)
+    return started, noise_var
 
 
 def _started_top(

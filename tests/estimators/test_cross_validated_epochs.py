@@ -282,7 +282,9 @@ def test_a_short_fit_is_the_beginning_of_a_long_one(n_steps: int, steady: float)
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_rows, steady", [(1000, 1.0), (1600, 3.0), (10_000, 3.0), (10_001, 1.0)])
+@pytest.mark.parametrize(
+    ("n_rows", "steady"), [(1000, 1.0), (1600, 3.0), (10_000, 3.0), (10_001, 1.0)]
+)
 def test_several_batches_have_longer_steps(n_rows: int, steady: float) -> None:
     """Where the model is an average of few; without one a cycle has the rate that is given."""
     model = DSPPRegressor()
