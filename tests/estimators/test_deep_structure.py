@@ -111,6 +111,23 @@ def test_a_top_layer_that_sees_the_inputs_starts_alike_with_any_batches(table, n
     assert np.ptp(start("linear", len(X) // 4).mean()) < 1e-6
 
 
+@pytest.mark.parametrize(("noise", "is_fitted"), [(0.1, True), (1.0, False)])
+def test_a_top_layer_starts_if_hidden_layers_explain_the_targets(rng, no_steps, noise, is_fitted):
+    """Up to a tenth of their variance. A bound is better off without that start."""
+    X = rng.uniform(-1.0, 1.0, (60, 2))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1] + noise * rng.standard_normal(60)
+    dgp, dspp = both_families(batch_size=15, n_inducing=20, dtype="float64")
+    mean = dspp.fit(X, y).predict(X)
+    assert (np.ptp(mean) > 1e-3) == is_fitted
+    assert np.ptp(dgp.fit(X, y).predict(X)) < 1e-3
+    if is_fitted:
+        one_batch = dspp.set_params(batch_size=60).fit(X, y).predict(X)
+        np.testing.assert_allclose(mean, one_batch, rtol=1e-9, atol=1e-9)
+    dspp.set_params(batch_size=15, initial_noise=0.05).fit(X, y)  # which no search looks for
+    assert np.ptp(dspp.predict(X)) < 1e-3
+    np.testing.assert_allclose(dspp.noise_variance_, 0.05 * y.var(), rtol=1e-6)
+
+
 # ---------------------------------------------------------------- fitted attributes
 
 
