@@ -14,7 +14,8 @@ from skgp.fitting.arguments import check_class_weight
 from skgp.fitting.fit import Targets
 from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
-from skgp.fitting.rows import Rows, check_labels, check_observed, check_sorted, split_by_class
+from skgp.fitting.rows import Rows, check_labels, check_observed, check_sorted
+from skgp.fitting.splits import split_by_class
 from skgp.fitting.table import Array
 from skgp.recipes.outputs import Classes
 

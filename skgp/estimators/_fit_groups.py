@@ -207,7 +207,10 @@ _STOPPING: Final[Group] = (
         "float",
         "0.1",
         [Interval(Real, 0, 1, closed="neither")],
-        "Share of the rows to hold out for `early_stopping` if no `X_val` is given.",
+        """
+        Share of the rows to hold out for `early_stopping` if no `X_val` is given. Copies of a row
+        are on one side.
+        """,
     ),
     Parameter(
         "n_iter_no_change",

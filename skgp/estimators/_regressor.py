@@ -23,8 +23,8 @@ from skgp.fitting.rows import (
     check_rows,
     check_same_names,
     check_same_shape,
-    split_rows,
 )
+from skgp.fitting.splits import split_rows
 from skgp.fitting.table import Array
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -23,7 +22,6 @@ from skgp.fitting.arguments import LEAST_WEIGHT, inputs_to_check, reading, unmas
 
 Array = npt.NDArray[Any]
 
-_MANY = 1_000_000  # rows
 _LARGEST_COUNT = 2**24
 _LARGEST = 1e150  # of a target: squares are within the range of float64
 
@@ -325,58 +323,3 @@ def check_same_names(
             f"{name} has the columns {list(given)}, and the model was fitted on {list(known)}: "
             "pass the same in the same order"
         )
-
-
-def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
-    """Training and validation rows by one random split; `fraction` is the share held out.
-
-    Raises
-    ------
-    ValueError
-        If either side would be empty.
-    """
-    try:
-        train, held_out = next(ShuffleSplit(1, test_size=fraction, random_state=rng).split(rows.X))
-    except ValueError as error:
-        raise ValueError(
-            f"validation_fraction={fraction} leaves no training or no validation rows of "
-            f"{len(rows.X)}: change it, pass X_val and y_val, or use early_stopping=False"
-        ) from error
-    # An output that is observed on the held-out side only takes one of its rows to the other.
-    observed = ~np.isnan(rows.y).reshape(len(rows.y), -1)
-    needed = ~observed[train].any(axis=0)
-    moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
-    if 0 < len(moved) < len(held_out):
-        train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
-    if len(rows.X) > _MANY:  # perhaps in a file, which is then read from its beginning to its end
-        train.sort()
-        held_out.sort()
-    check_observed(rows.y[train], "y without the validation rows")
-    return rows.take(train), rows.take(held_out)
-
-
-def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
-    """Training and validation rows by a random split in which classes keep their shares.
-
-    The rows have numbers of classes for y, and each class keeps a training row. `fraction` is the
-    share held out.
-
-    Raises
-    ------
-    ValueError
-        If the classes have too few rows for the share.
-    """
-    n = len(rows.X)
-    order = rng.permutation(n)
-    order = order[np.argsort(rows.y[order], kind="stable")]
-    free = order[1:][np.diff(rows.y[order]) == 0.0]  # without the first row of each class
-    n_held_out = math.ceil(fraction * n)
-    if n_held_out > len(free):
-        raise ValueError(
-            f"validation_fraction={fraction} leaves no training row for some class of {n} rows: "
-            "lower it, pass X_val and y_val, or use early_stopping=False"
-        )
-    # Equal steps through rows that are sorted by class take the same share of each.
-    places = (np.arange(n_held_out) + rng.uniform()) * (len(free) / n_held_out)
-    held_out = free[places.astype(int)]
-    return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)

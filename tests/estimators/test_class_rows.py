@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
-from skgp.fitting.rows import Rows, split_by_class
+from skgp.fitting.rows import Rows
+from skgp.fitting.splits import split_by_class
 
 SMALL = {"n_inducing": 10, "max_iter": 10, "random_state": 0, "dtype": "float64"}
 

@@ -1,0 +1,96 @@
+"""Training and validation rows of a table."""
+
+import math
+
+import numpy as np
+from sklearn.model_selection import ShuffleSplit
+
+from skgp.core.subsample import IntArray, row_keys
+from skgp.fitting.rows import Rows, check_observed
+
+_MANY = 1_000_000  # rows
+
+
+def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Training and validation rows by one random split; `fraction` is the share held out.
+
+    Equal rows are on one side. With copies of training rows a score would reward a model that
+    remembers them, for as long as it trains.
+
+    Raises
+    ------
+    ValueError
+        If either side would be empty.
+    """
+    first, number = _distinct(rows)
+    try:
+        parts = next(ShuffleSplit(1, test_size=fraction, random_state=rng).split(first))
+    except ValueError as error:
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no training or no validation rows of "
+            f"{len(rows.X)}: change it, pass X_val and y_val, or use early_stopping=False"
+        ) from error
+    train, held_out = (_copies(part, number) for part in parts)
+    # An output that is observed on the held-out side only takes one of its rows to the other.
+    observed = ~np.isnan(rows.y).reshape(len(rows.y), -1)
+    needed = ~observed[train].any(axis=0)
+    moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
+    if 0 < len(moved) < len(held_out):
+        train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
+    if len(rows.X) > _MANY:  # perhaps in a file, which is then read from its beginning to its end
+        train.sort()
+        held_out.sort()
+    check_observed(rows.y[train], "y without the validation rows")
+    return rows.take(train), rows.take(held_out)
+
+
+def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
+    """Training and validation rows by a random split in which classes keep their shares.
+
+    The rows have numbers of classes for y, and each class keeps a training row. `fraction` is the
+    share held out.
+
+    Raises
+    ------
+    ValueError
+        If the classes have too few rows for the share.
+    """
+    n = len(rows.X)
+    order = rng.permutation(n)
+    order = order[np.argsort(rows.y[order], kind="stable")]
+    free = order[1:][np.diff(rows.y[order]) == 0.0]  # without the first row of each class
+    n_held_out = math.ceil(fraction * n)
+    if n_held_out > len(free):
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no training row for some class of {n} rows: "
+            "lower it, pass X_val and y_val, or use early_stopping=False"
+        )
+    # Equal steps through rows that are sorted by class take the same share of each.
+    places = (np.arange(n_held_out) + rng.uniform()) * (len(free) / n_held_out)
+    held_out = free[places.astype(int)]
+    return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)
+
+
+def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
+    """The first of each kind of equal rows, inputs and targets, and the kind of each row (n,).
+
+    Where most rows have equals, as with a few discrete columns, each row is a kind of its own: they
+    are repetitions, not copies, and too few kinds would be held out.
+    """
+    keys = row_keys(rows.X, rows.y.reshape(len(rows.y), -1))
+    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+    if 2 * len(first) < len(number):
+        return np.arange(len(number)), np.arange(len(number))
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[number]
+
+
+def _copies(kinds: IntArray, number: IntArray) -> IntArray:
+    """All rows of these kinds, in the order of the kinds."""
+    place = np.full(number.max() + 1, -1)
+    place[kinds] = np.arange(len(kinds))
+    rows = np.flatnonzero(place[number] >= 0)
+    order: IntArray = rows[np.argsort(place[number[rows]], kind="stable")]
+    return order

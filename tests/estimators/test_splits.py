@@ -1,0 +1,50 @@
+"""Rows that a fit holds out for itself."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import ShuffleSplit
+
+from skgp.fitting.rows import Rows
+from skgp.fitting.splits import split_rows
+
+
+def halves(X, y, share, seed):
+    return split_rows(Rows(X, y, None), share, np.random.RandomState(seed))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_of_a_row_are_on_one_side(seed: int) -> None:
+    """Each row and all of its copies once, and the share of the distinct rows held out."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    all_rows = np.r_[np.arange(60), rng.integers(0, 60, size=50)]
+    parts = halves(X[all_rows], y[all_rows], 0.25, seed)
+    numbers = [np.searchsorted(np.sort(y), part.y) for part in parts]
+    expected = np.sort(np.argsort(np.argsort(y))[all_rows])
+    np.testing.assert_array_equal(np.sort(np.concatenate(numbers)), expected)
+    assert not set(numbers[0]) & set(numbers[1])
+    assert len(set(numbers[1])) == 15
+
+
+def test_equal_inputs_with_other_targets_are_no_copies() -> None:
+    X = np.repeat(np.arange(20.0), 2)[:, None]
+    train, held_out = halves(X, np.arange(40.0), 0.5, 0)
+    assert set(train.X[:, 0]) & set(held_out.X[:, 0])
+    assert len(held_out.y) == 20
+
+
+def test_rows_of_few_kinds_are_no_copies() -> None:
+    """A discrete data set of ten kinds, of which all are on both sides."""
+    y = np.arange(400.0) % 10
+    for part in halves(y[:, None], y, 0.25, 0):
+        assert set(part.y) == set(range(10))
+    assert len(part.y) == 100
+
+
+def test_distinct_rows_are_split_at_random() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 2)), rng.normal(size=(50, 2))
+    expected = next(ShuffleSplit(1, test_size=0.3, random_state=7).split(X))
+    for part, index in zip(halves(X, y, 0.3, 7), expected, strict=True):
+        np.testing.assert_array_equal(part.X, X[index])
+        np.testing.assert_array_equal(part.y, y[index])
