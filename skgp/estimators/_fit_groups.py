@@ -207,10 +207,7 @@ _STOPPING: Final[Group] = (
         "float",
         "0.1",
         [Interval(Real, 0, 1, closed="neither")],
-        """
-        Share of the rows to hold out for `early_stopping` if no `X_val` is given. Copies of a row
-        are on one side.
-        """,
+        "Share of the rows to hold out for `early_stopping` if no `X_val` is given.",
     ),
     Parameter(
         "n_iter_no_change",

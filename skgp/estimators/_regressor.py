@@ -71,8 +71,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         X_val, y_val, sample_weight_val : array-like, optional
             Held-out rows: their mean log density is recorded after each epoch and, with
             `early_stopping`, decides when to stop. Without them `early_stopping` holds out
-            `validation_fraction` of the rows. A row counts as -20 nats per output in standardised
-            units at least, so that one wrong target cannot decide.
+            `validation_fraction` of the rows, copies of a row together. A row counts as -20 nats
+            per output in standardised units at least, so that one wrong target cannot decide.
 
         Returns
         -------
