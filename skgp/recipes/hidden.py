@@ -165,7 +165,6 @@ def hidden_gps(
         lambda top, features: GPStack([*built, top], features, connections),
         nodes(setup, [width] * len(built)),
         top_inputs.squeeze(0),
-        starts_top=connections[-1].kernel == "both",
     )
 
 

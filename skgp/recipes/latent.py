@@ -145,13 +145,7 @@ def latent_blocks(
     stretch = [1.0 if part == "GP" else layers.stretch for part in parts]
     n_samples, n_fixed = layers.n_samples, layers.n_prediction_samples
     nodes = Sampled(widths, n_samples, n_fixed, setup.seed_for("nodes"), stretch)
-    return Below(
-        len(blocks),
-        lambda top, features: LatentStack(blocks, top, features),
-        nodes,
-        h,
-        starts_top=not blocks,
-    )
+    return Below(len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h)
 
 
 def _hidden_gp(

@@ -123,15 +123,12 @@ class Below(NamedTuple):
     nodes : NodeRule
     h : Tensor of shape (n, F)
         Inputs of the top layer's kernel at the initial parameters.
-    starts_top : bool
-        Whether the top layer starts where its bound is high, however many rows there are.
     """
 
     n_layers: int
     stack: Callable[[Layer, nn.Module | None], Stack]
     nodes: NodeRule
     h: Tensor
-    starts_top: bool
 
 
 class Outputs(NamedTuple):
@@ -166,7 +163,7 @@ def no_start(layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var
 
 def no_hidden(spec: "StackSpec", setup: Setup, x: Tensor) -> Below:
     """No layers between the features x (n, F) and the top layer."""
-    return Below(0, _lone, Trivial(), x, starts_top=True)
+    return Below(0, _lone, Trivial(), x)
 
 
 def _lone(top: Layer, features: nn.Module | None) -> Stack:
@@ -313,11 +310,11 @@ def _start(
 ) -> tuple[SparseLayer, Tensor | None]:
     """The top layer and the noise variances (W,) to start from; None if nothing is known of them.
 
-    A top layer that is fitted to hidden layers alone keeps them where they start, and on a larger
-    data set that costs more than it saves, unless they explain the targets there.
+    A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on a
+    larger data set that costs more than it saves, unless that guess explains the targets.
     """
     given = spec.beginning.initial_noise
-    is_fitted = below.starts_top or len(below.h) <= spec.batch_size
+    is_fitted = not below.n_layers or len(below.h) <= spec.batch_size
     if not is_fitted and (given is not None or spec.start is not refined_start):
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started, noise_var = _started_top(spec, setup, below, latent, deepcopy(top))

@@ -94,23 +94,6 @@ def test_hidden_layers_start_at_their_linear_mean(table, no_steps):
         np.testing.assert_allclose(to_array(diagonal) ** 2, variance, rtol=1e-6)
 
 
-@pytest.mark.parametrize("n_layers", [2, 3])
-def test_a_top_layer_that_sees_the_inputs_starts_alike_with_any_batches(table, no_steps, n_layers):
-    """In q(u), kernel and noise; one that sees the layer below alone starts without the targets."""
-    X, Y, X_test, _ = table
-
-    def start(hidden_mean, batch_size):
-        changed = {"hidden_mean": hidden_mean, "batch_size": batch_size, "n_layers": n_layers}
-        model = DSPPRegressor(**{**DSPP, **changed, "dtype": "float64"}).fit(X, Y[:, 0])
-        return model.predict_dist(X_test)
-
-    one, several = (start("concatenate", size) for size in (len(X), len(X) // 4))
-    np.testing.assert_allclose(several.mean(), one.mean(), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(several.std(), one.std(), rtol=1e-9)
-    assert np.ptp(one.mean()) > 0.1 * Y[:, 0].std()
-    assert np.ptp(start("linear", len(X) // 4).mean()) < 1e-6
-
-
 @pytest.mark.parametrize(("noise", "is_fitted"), [(0.1, True), (1.0, False)])
 def test_a_top_layer_starts_if_hidden_layers_explain_the_targets(rng, no_steps, noise, is_fitted):
     """Up to a tenth of their variance. A bound is better off without that start."""
