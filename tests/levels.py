@@ -39,6 +39,7 @@ LEVELS = (
         "skgp.fitting.outliers",
         "skgp.fitting.predict",
         "skgp.fitting.recipe",
+        "skgp.fitting.splits",
         "skgp.fitting.stream",
     ),
     (
