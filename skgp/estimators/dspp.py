@@ -1,6 +1,7 @@
 """Deep sigma point processes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from skgp.estimators._model_groups import (
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
+from skgp.recipes.assemble import LONGER_STEPS, SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import QuadratureName, Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
@@ -213,7 +214,7 @@ class DSPPRegressor(GPRegressor):
             shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             optimizer=partial(adam_by_layers, self.batch_size, self.learning_rate_init),
-            epochs=SIGMA_POINT_EPOCHS,
+            epochs=replace(SIGMA_POINT_EPOCHS, steady=LONGER_STEPS),
             start=refined_start,
         )
 

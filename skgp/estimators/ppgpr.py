@@ -1,5 +1,6 @@
 """Parametric predictive GP regression."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +15,7 @@ from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
+from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import batches_adam, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
@@ -235,7 +236,7 @@ class PPGPRRegressor(GPRegressor):
             shares_kernel=self.share_kernel,
             beta_reg=beta_reg,
             optimizer=optimizer,
-            epochs=PREDICTIVE_EPOCHS,
+            epochs=replace(PREDICTIVE_EPOCHS, steady=LONGER_STEPS),
             start=refined_start if has_basis else no_start,
         )
 

@@ -32,7 +32,6 @@ FEW_BATCHES: Final = 10
 _PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
 _WORTHWHILE: Final = 0.01  # that gain, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
-_STEADY: Final = 3.0  # times `learning_rate_init`, up to FEW_BATCHES there: averages allow more
 _RETREATS: Final = 6  # there, to the best state with shorter steps
 
 
@@ -97,12 +96,16 @@ class Epochs:
     longest : int
         Up to which a cross-validation of a table of one batch looks for the number of epochs, for a
         family that has early_stopping="auto".
+    steady : float
+        Learning rate, relative to `learning_rate_init`, where the model is an average and an epoch
+        has few batches.
     """
 
     usual: int = 100
     least_steps: int = 500
     most_steps: int = 10_000
     longest: int = 0
+    steady: float = 1.0
 
     def number(self, n_batches: int) -> int:
         """Epochs of so many batches each."""
@@ -133,7 +136,7 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     is_large = n > FEW_BATCHES * batch_size
     patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
     return replace(
-        of_length(plan, n_steady, n_batches, 1.0 if is_large else _STEADY),
+        of_length(plan, n_steady, n_batches, 1.0 if is_large else epochs.steady),
         averaged=True,
         n_usual=min(usual, n_steady) if is_auto and is_large else 0,
         n_annealed=most - n_steady,

@@ -54,7 +54,7 @@ _GAIN: Final = 0.5  # the gain in the bound that is enough, in nats per row
 # f keeps the jitter as variance at each of them.
 _KEPT_JITTER: Final = 0.1
 # Share of the variance of the targets, up to which the first guess of hidden layers explains them.
-_LITTLE_NOISE: Final = 0.1
+_LITTLE_NOISE: Final = 0.05
 
 _MEAN_SIZES: Final = (50, 50)  # of a neural prior mean
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skgp import DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.folds import fold_numbers
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import DecoupledGP
@@ -290,5 +290,7 @@ def test_several_batches_have_longer_steps(n_rows: int, steady: float) -> None:
     model = DSPPRegressor()
     rates = [model._recipe().plan(n_rows).schedule(share) for share in (0.0, 0.5)]
     np.testing.assert_allclose(rates, [0.05, steady], rtol=1e-12)
+    of_classes = DSPPClassifier()._recipe().plan(n_rows)
+    assert of_classes.schedule(0.5) == 1.0
     one_cycle = model.set_params(early_stopping=False)._recipe().plan(n_rows)
     assert max(one_cycle.schedule(share) for share in np.linspace(0, 1, 101)) <= 1.0
