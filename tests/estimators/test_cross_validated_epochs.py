@@ -282,15 +282,17 @@ def test_a_short_fit_is_the_beginning_of_a_long_one(n_steps: int, steady: float)
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("cls", [PPGPRRegressor, DSPPRegressor])
 @pytest.mark.parametrize(
     ("n_rows", "steady"), [(1000, 1.0), (1600, 3.0), (10_000, 3.0), (10_001, 1.0)]
 )
-def test_several_batches_have_longer_steps(n_rows: int, steady: float) -> None:
+def test_several_batches_have_longer_steps(cls, n_rows: int, steady: float) -> None:
     """Where the model is an average of few; without one a cycle has the rate that is given."""
-    model = DSPPRegressor()
-    rates = [model._recipe().plan(n_rows).schedule(share) for share in (0.0, 0.5)]
-    np.testing.assert_allclose(rates, [0.05, steady], rtol=1e-12)
+    plan = cls()._recipe().plan(n_rows)
+    second = 1 / (plan.max_iter * plan.n_batches(n_rows))  # step
+    rates = [plan.schedule(share) for share in (0.0, second, 0.5)]
+    np.testing.assert_allclose(rates, [0.05, 0.1, steady], rtol=1e-12)
     of_classes = DSPPClassifier()._recipe().plan(n_rows)
     assert of_classes.schedule(0.5) == 1.0
-    one_cycle = model.set_params(early_stopping=False)._recipe().plan(n_rows)
+    one_cycle = cls(early_stopping=False)._recipe().plan(n_rows)
     assert max(one_cycle.schedule(share) for share in np.linspace(0, 1, 101)) <= 1.0
