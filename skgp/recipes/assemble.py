@@ -52,7 +52,7 @@ SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000, l
 # The start is close to where the bound is high, and with more steps the probabilities overfit.
 CLASS_EPOCHS: Final = Epochs(usual=30, least_steps=30)
 PREDICTIVE_EPOCHS: Final = Epochs(longest=LONGEST)
-LONGER_STEPS: Final = 3.0  # that averages of regressors allow; probabilities lose by them
+LONGER_STEPS: Final = 3.0  # relative rate of regressors that are averages; classifiers lose
 
 
 def stack_recipe(

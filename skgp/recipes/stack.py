@@ -53,7 +53,7 @@ _GAIN: Final = 0.5  # the gain in the bound that is enough, in nats per row
 # Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
 # f keeps the jitter as variance at each of them.
 _KEPT_JITTER: Final = 0.1
-# Share of the variance of the targets, up to which the first guess of hidden layers explains them.
+# Noise variance, relative to that of the targets, up to which hidden layers explain them at first.
 _LITTLE_NOISE: Final = 0.05
 
 _MEAN_SIZES: Final = (50, 50)  # of a neural prior mean

@@ -172,8 +172,8 @@ def one_cycle(progress: float) -> float:
 def gradual(n_steps: int, steady: float, progress: float) -> float:
     """Learning rate relative to `learning_rate_init`: linear rise to a steady rate.
 
-    It is a twentieth longer in each step, whatever their number: a fit of few epochs is the
-    beginning of one of many.
+    It grows by a twentieth of `learning_rate_init` in each step, whatever their number, so that a
+    fit of few epochs is the beginning of one of many.
     """
     return min(steady, (1.0 + progress * n_steps) / _RISING_STEPS)
 
