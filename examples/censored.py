@@ -27,7 +27,7 @@ study = rng.uniform(1.5, 3.2, n + n_test)  # log of the time until the study of 
 X = np.column_stack([load, age])
 
 # %%
-# Such tables have a time and a flag. Two columns of bounds are made of them in a line.
+# Such data have a time and a flag. One line makes two columns of bounds of them.
 table = pd.DataFrame({"time": np.minimum(log_life, study), "failed": log_life <= study})[:n]
 bounds = np.column_stack([table["time"], np.where(table["failed"], table["time"], np.inf)])
 print(f"{1 - table['failed'].mean():.0%} of the rows are censored")

@@ -9,7 +9,7 @@ share their standardisation and their k-means.
 """
 
 # %%
-# A table whose noise depends on the inputs: 300 training rows, 150 to validate, 2,000 to test.
+# A data set whose noise depends on the inputs: 300 training rows, 150 to validate, 2,000 to test.
 import time
 from tempfile import TemporaryDirectory
 

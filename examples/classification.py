@@ -43,8 +43,8 @@ for name, model in models.items():
 
 # %%
 # Left: the probability of the second class, and its border. Far from the rows it returns towards
-# one half. Middle: the deviation of the latent function, small where there are rows. Right:
-# scikit-learn's own display of calibration takes these classifiers as they are.
+# one half. Middle: the standard deviation of the latent function, small where there are rows.
+# Right: scikit-learn's own display of calibration takes these classifiers as they are.
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 svgp = models["SVGPClassifier"]
 grid = {"grid_resolution": 120, "eps": 2.0}
@@ -59,7 +59,7 @@ points = np.column_stack([surface.xx0.ravel(), surface.xx1.ravel()])
 deviation = np.sqrt(svgp.latent_mean_and_variance(points)[1]).reshape(surface.xx0.shape)
 filled = middle.contourf(surface.xx0, surface.xx1, deviation, levels=20, cmap="viridis")
 middle.figure.colorbar(filled, ax=middle)
-middle.set_title("deviation of the latent function")
+middle.set_title("standard deviation of the latent function")
 for axes in (left, middle):
     for label, color in ((0, "tab:blue"), (1, "tab:red")):
         axes.scatter(*X[y == label].T, s=6, color=color, edgecolor="white", linewidth=0.2)

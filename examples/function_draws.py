@@ -2,16 +2,16 @@
 Draws of functions: Thompson sampling
 =====================================
 
-Where is a noisy function of two inputs smallest? Each evaluation is dear. Thompson sampling draws
-functions from the posterior and evaluates next where each of the draws is smallest: where the
+Where is a noisy function of two inputs smallest? Each evaluation is expensive. Thompson sampling
+draws functions from the posterior and evaluates next where each of the draws is smallest: where the
 posterior is sure of a minimum the draws agree, elsewhere they look in different places. It needs
 draws that are functions, which `sample_functions` gives: the same at every call, at any input, with
 gradients.
 """
 
 # %%
-# Branin's function on the unit square, with noise of deviation 5. It has three minima, all of
-# 0.398, and goes up to 308.
+# Branin's function on the unit square, with noise of standard deviation 5. It has three minima, all
+# of 0.398, and goes up to 308.
 import warnings
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-Tables larger than memory
-=========================
+Data sets larger than memory
+============================
 
 A folder of Parquet files with categories, missing numbers and more rows than one would like to
 load. `read_rows` copies it once into memory maps, from which every fit reads batch by batch;

@@ -21,9 +21,9 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
     kept, so that the model can be scored without a further split. Stopping has looked at these
     rows, which makes such scores a little too good.
 
-    With `recalibrate=True` the deviations of every member from its means are multiplied by one
-    factor c, the maximiser of the log density of the out-of-fold distributions, with means m_i and
-    P_i observed outputs in row i::
+    With `recalibrate=True` the standard deviations of every member are multiplied by one factor c,
+    the maximiser of the log density of the out-of-fold distributions, with means m_i and P_i
+    observed outputs in row i::
 
         sum_i w_i (log p_i(m_i + (y_i - m_i) / c) - P_i log c)
 
@@ -53,7 +53,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         Of each training row, in the order of the rows, from the member that was fitted without it.
         Scaled by `scale_`.
     scale_ : float
-        Factor of the deviations; 1.0 unless `recalibrate`.
+        Factor of the standard deviations; 1.0 unless `recalibrate`.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : array of shape (n_features,)
@@ -86,7 +86,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
     ) -> Array | tuple[Array, Array]:
-        """Mean of the predictive distribution, on request with its deviation or covariance.
+        """Mean of the predictive distribution, on request with standard deviation or covariance.
 
         Parameters
         ----------

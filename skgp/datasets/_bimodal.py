@@ -1,4 +1,4 @@
-"""Two branches: a table whose conditional density is known."""
+"""Two branches: a data set whose conditional density is known."""
 
 from numbers import Integral
 

@@ -23,8 +23,8 @@ def make_glyphs(
     """Points uniformly inside the letters of a text: the input runs along it, the outcome up.
 
     The density of y given x is constant on one to three intervals, whose ends jump with x: a hard
-    case for a model that predicts distributions. With the default it is the table of [1]_ figures
-    1 and 12, from another typeface.
+    case for a model that predicts distributions. With the default it is the data set of [1]_
+    figures 1 and 12, from another typeface.
 
     Parameters
     ----------

@@ -9,7 +9,8 @@ from skgp.distributions._normal_mixture import NormalMixture
 def kernel_density(samples: npt.ArrayLike) -> NormalMixture:
     """Normal densities around samples, of a width by Silverman's rule.
 
-    The deviation in each of P outputs is that of the samples times (S (P + 2) / 4)^(-1 / (P + 4)).
+    The standard deviation in each of P outputs is that of the samples, times
+    (S (P + 2) / 4)^(-1 / (P + 4)).
 
     Parameters
     ----------

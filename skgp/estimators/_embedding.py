@@ -50,7 +50,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         Parameters
         ----------
         X : array-like of shape (n, P)
-            A table in any units. NaN marks a missing entry, which is skipped.
+            Data in any units. NaN marks a missing entry, which is skipped.
         y : None
             Ignored.
 
@@ -109,8 +109,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         """Posterior of the latent inputs of rows: a normal with independent entries.
 
         That of a row maximises its evidence lower bound with everything else fixed, from where the
-        training row nearest to it is, over the entries that both have. A row of the training table
-        has the posterior that the fit gave it.
+        training row nearest to it is, over the entries that both have. A training row has the
+        posterior that the fit gave it.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     # ------------------------------------------------- from inputs to data
 
     def predict_dist(self, Z: Any) -> NormalMixture:
-        """Predictive distribution of a row of the table at latent inputs, noise included.
+        """Predictive distribution of a row of X at latent inputs, noise included.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         Returns
         -------
         NormalMixture with m rows
-            Joint over the columns of the table, in their units.
+            Joint over the columns of X, in their units.
         """
         chunks = self._predictive(Z)
         dist = NormalMixture.gather(chunks.parts, chunks.n_rows)

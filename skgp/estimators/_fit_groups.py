@@ -58,8 +58,8 @@ FOUND_EPOCHS: Final = Deviation(
     max_iter : int or "auto", default=$default
         Number of epochs; `early_stopping` may end the fit sooner. Without it "auto" takes
         $auto_epochs: fewer if these are more than $most_steps steps (but at least 3), more if they
-        are fewer than $least_steps steps. With it "auto" allows 400 epochs, or 5,000 steps if these
-        are more and the data set is larger than one batch.
+        are fewer than $least_steps steps. With it "auto" allows 400 epochs of a data set of one
+        batch. Of a larger one it allows 5,000 steps, or the epochs above if these take more.
     """,
 )
 FOUND_STOPPING: Final = Deviation(

@@ -174,7 +174,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False
     ) -> Array | tuple[Array, Array]:
-        """Mean of the predictive distribution, on request with its deviation or covariance.
+        """Mean of the predictive distribution, on request with standard deviation or covariance.
 
         Parameters
         ----------

@@ -72,7 +72,7 @@ class ExactGPRegressor(GPRegressor):
 
     See Also
     --------
-    SVGPRegressor : For tables of any length.
+    SVGPRegressor : For data sets of any size.
 
     Notes
     -----

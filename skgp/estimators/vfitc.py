@@ -51,7 +51,7 @@ class VFITCRegressor(GPRegressor):
 
     See Also
     --------
-    FITCRegressor : The exact marginal likelihood of the same model, for tables that fit in memory.
+    FITCRegressor : The exact marginal likelihood of the same model, for data in memory.
     PPGPRRegressor : The predictive density itself as the objective.
 
     Notes

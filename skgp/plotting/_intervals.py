@@ -22,9 +22,9 @@ _OUTCOME = "outcome"
 class IntervalDisplay(OutcomeDisplay):
     """Predictive intervals of rows in order of their outcomes or predicted means.
 
-    Of a long table an evenly spaced selection of the ordered rows is drawn. Ordered by outcome,
-    means that run less steeply than the outcomes are no fault: they regress to the mean. Ordered by
-    predicted mean, the outcomes of a calibrated model scatter evenly around the means.
+    Of many rows an evenly spaced selection is drawn, in their order. Ordered by outcome, means that
+    run less steeply than the outcomes are no fault: they regress to the mean. Ordered by predicted
+    mean, the outcomes of a calibrated model scatter evenly around the means.
 
     Parameters
     ----------

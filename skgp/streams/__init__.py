@@ -1,4 +1,4 @@
-"""Tables larger than memory: Parquet files, Arrow data sets and arrays on disk, chunk by chunk."""
+"""Data larger than memory: Parquet files, Arrow data sets and arrays on disk, chunk by chunk."""
 
 from skgp.streams._predictions import predict_dist
 from skgp.streams._rows import Rows, open_rows, read_rows
