@@ -19,6 +19,8 @@ from skgp.core.likelihoods.bernoulli import Bernoulli, Logit, Probit
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
+from skgp.core.nodes.rules import Sampled
+from skgp.core.numerics.draws import make_generator
 from skgp.core.numerics.normal import log_ndtr as tensor_log_ndtr
 from skgp.core.numerics.normal import normal_rule
 from skgp.core.objectives.objective import ELBO, PREDICTIVE
@@ -202,18 +204,37 @@ def test_softmax_against_samples(rng: np.random.Generator) -> None:
 
 
 def test_nodes_share_the_draws_of_a_softmax(rng: np.random.Generator) -> None:
-    """Three nodes and eight draws: three for each, and the first one again for the last."""
+    """Three nodes and eight draws: three in a row for each, and the first one again at the end."""
     likelihood, latent = Softmax(2, 1, 8, 0).double().eval(), random_latent(rng, 3, 5, 2)
     xi = to_array(likelihood.fixed)
+    runs = np.concatenate([xi, xi[:1]]).reshape(3, 3, 2)
+    order = torch.randperm(3, generator=make_generator(0, "runs"))
     mean, scale = to_array(latent.f_mean), to_array(latent.f_var.sqrt())
     for q in range(3):
-        f = mean[q] + scale[q] * np.concatenate([xi, xi[:1]])[3 * q : 3 * q + 3][:, None]
+        f = mean[q] + scale[q] * runs[order[q]][:, None]
         p = np.exp(f) / np.exp(f).sum(-1, keepdims=True)
         at = likelihood.log_probabilities(latent)[q].exp()
         np.testing.assert_allclose(at, p.mean(0), rtol=1e-12)
         value = likelihood.expected_log_prob(latent, targets(0, 1, 1, 0, 1))[q]
         expected = np.log(p).mean(0)[range(5), [0, 1, 1, 0, 1]]
         np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
+def test_draws_of_a_softmax_are_independent_of_sampled_nodes() -> None:
+    """With a draw for each of 512 nodes as much as with 16: both are Sobol sequences."""
+    mean = torch.tensor([1.0, 0.0, -1.0], dtype=torch.float64)
+    whole = Latent(mean.view(1, 1, 3), torch.zeros(1, 1, 3), torch.full((1, 1, 3), 8.0))
+    expected = Softmax(3, 1, 2**14, 0).double().log_probabilities(whole).exp().squeeze()
+    for n_nodes in (32, 512):
+        errors = []
+        for seed in range(10):
+            nodes = Sampled([3], 1, n_nodes, seed)(1)
+            f_mean = mean + 2.0 * nodes.xi[0]
+            latent = Latent(f_mean, torch.zeros_like(f_mean), torch.full_like(f_mean, 4.0))
+            likelihood = Softmax(3, 1, 512, 1000 + seed)
+            log_p = likelihood.log_probabilities(latent).squeeze(1)
+            errors.append((nodes.log_omega.exp() @ log_p.exp() - expected).abs().max())
+        assert torch.stack(errors).mean() < 0.015
 
 
 def test_chunks_of_a_softmax_leave_no_seam(

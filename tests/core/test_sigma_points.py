@@ -48,6 +48,17 @@ def test_grid_integrates_polynomials_of_the_normal_exactly(n_sites: int) -> None
     assert abs(omega @ xi[:, 0] ** (2 * n_sites) - normal_moment(2 * n_sites)) > 0.5
 
 
+@pytest.mark.parametrize("learned", [False, True])
+def test_grid_of_as_many_sites_as_are_allowed(learned: bool) -> None:
+    """Weights at the far ends are below the least float."""
+    rule = Grid([1], 500, learned=learned)
+    xi, omega = to_arrays(rule)
+    assert torch.isfinite(rule.log_weights()).all()
+    for degree in range(5):
+        value = omega @ xi[:, 0] ** degree
+        np.testing.assert_allclose(value, normal_moment(degree), rtol=0, atol=1e-12)
+
+
 def test_grid_of_three_sites_is_that_of_the_paper() -> None:
     """Sites -sqrt(3), 0, sqrt(3) with weights 1/6, 2/3, 1/6 for each function."""
     xi, omega = to_arrays(Grid([2], 3))

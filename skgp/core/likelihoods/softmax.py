@@ -89,8 +89,12 @@ class Softmax(ClassLikelihood):
         # Each node of the layers has its own draws, because all draws at each node would take long.
         # They are a run of Sobol points: a run is even by itself, every Q-th point would not be.
         n_each = -(-len(fixed) // n_nodes)
-        index = torch.arange(n_nodes * n_each, device=fixed.device) % len(fixed)
-        return fixed[index].view(n_nodes, n_each, 1, -1).transpose(0, 1)
+        index = torch.arange(n_nodes * n_each) % len(fixed)
+        # In a random order: the nodes may be Sobol points too, and the points of one number in two
+        # scrambled sequences have leading digits in common, whatever their seeds are.
+        order = torch.randperm(n_nodes, generator=make_generator(self.seed, "runs"))
+        index = index.view(n_nodes, n_each)[order].T.to(fixed.device)
+        return fixed[index].unsqueeze(2)
 
 
 def _of_class(log_p: Tensor, codes: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from scipy.special import roots_hermitenorm
 from torch import Tensor, nn
 
 from skgp.core.nodes.rules import NodeRule, Nodes
@@ -136,11 +137,13 @@ class Grid(Quadrature):
         super().__init__(widths)
         self.symmetric = symmetric
         n_functions = sum(widths)
-        # Weight exp(-x^2 / 2), so the sites are those of a standard normal.
-        x, weights = np.polynomial.hermite_e.hermegauss(n_sites)
+        # Weight exp(-x^2 / 2), so the sites are those of a standard normal. With more than 370 of
+        # them numpy's weights overflow, and those of scipy at the far ends are zero.
+        x, weights = roots_hermitenorm(n_sites)
+        log_weights = np.log(np.maximum(weights / weights.sum(), np.finfo(float).tiny))
         index = np.indices((n_sites,) * n_functions).reshape(n_functions, -1).T.copy()
         sites = torch.from_numpy(x).unsqueeze(-1).repeat(1, n_functions)
-        logits = torch.from_numpy(np.log(weights / weights.sum())[index].sum(-1))
+        logits = torch.from_numpy(log_weights[index].sum(-1))
         self.register_buffer("index", torch.from_numpy(index))
         if learned:
             self.sites, self.logits = nn.Parameter(sites), nn.Parameter(logits)
