@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -61,6 +62,17 @@ def test_mixture_of_bagged_members_on_their_columns(rows: tuple[Any, Any]) -> No
     dist = skgp.predict_dist(bag, X)
     np.testing.assert_allclose(dist.pdf(y), density)
     np.testing.assert_allclose(dist.mean(), bag.predict(X))
+
+
+def test_bagged_members_see_the_columns_that_they_know(rows: tuple[Any, Any]) -> None:
+    X, y = pd.DataFrame(rows[0], columns=["a", "b", "c"]), rows[1]
+    bag = BaggingRegressor(BayesianRidge(), n_estimators=2, max_features=2, random_state=0)
+    bag.fit(X, y)
+    np.testing.assert_allclose(skgp.predict_dist(bag, X).mean(), bag.predict(X))
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        skgp.predict_dist(bag, X[["b", "a", "c"]])
+    with pytest.raises(ValueError, match="6 features, but BaggingRegressor is expecting 3"):
+        skgp.predict_dist(bag.fit(*rows), np.hstack([rows[0], rows[0]]))
 
 
 def test_mixture_of_voters(rows: tuple[Any, Any]) -> None:

@@ -104,6 +104,13 @@ def test_stretched_is_an_affine_function_about_the_mean(factor: bool) -> None:
     np.testing.assert_allclose(stretched(dist, 1.7).std(), 1.7 * dist.std(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("factor", [False, True])
+def test_stretched_keeps_the_names_of_the_outputs(factor: bool) -> None:
+    scale = np.broadcast_to(np.eye(2), (3, 2, 2)) if factor else None
+    dist = NormalMixture.normal(np.zeros((3, 2)), None if factor else np.ones((3, 2)), scale)
+    assert stretched(dist.with_output_names(["u", "v"]), 1.7).output_names == ("u", "v")
+
+
 def test_other_distributions_are_refused() -> None:
     dist = MonotoneTransformed(NormalMixture.normal([0.0], 1.0), np.exp, np.log)
     with pytest.raises(TypeError, match="MonotoneTransformed: keep it off"):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.distributions import NormalMixture, mix
 
@@ -88,7 +88,10 @@ def _mixture_of_voters(model: Any, X: Any, predict_dist: Callable[[Any, Any], An
 
 def _mixture_of_bag(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
     check_is_fitted(model)
-    X = np.asarray(X)  # members were fitted on an array, of some of its columns
+    # Members were fitted on an array, of some of its columns, so they cannot check their names.
+    X = validate_data(
+        model, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
+    )
     chosen = zip(model.estimators_, model.estimators_features_, strict=True)
     return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])
 

@@ -85,8 +85,10 @@ def stretched(dist: NormalMixture, scale: float) -> NormalMixture:
         log_w = np.log(weights)
     mean = centre + scale * (mean - centre)
     if factor is not None:
-        return NormalMixture(log_w, mean, None, scale * factor)
-    return NormalMixture(log_w, mean, scale * std)
+        wider = NormalMixture(log_w, mean, None, scale * factor)
+    else:
+        wider = NormalMixture(log_w, mean, scale * std)
+    return wider.with_output_names(dist.output_names)
 
 
 def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._observed import FloatArray, check_output, select_output
+from skgp.scoring._reduce import without_mask
 
 
 @final
@@ -71,7 +72,7 @@ class InputLine:
         """Inputs and outcomes (n,) of the rows that the line was made from, to be drawn as dots."""
         if y is None:
             return None
-        targets = np.asarray(y, dtype=np.float64)
+        targets = np.asarray(without_mask(y), dtype=np.float64)
         expected = (len(self.observed), *dist.shape[1:])
         if targets.shape != expected:
             raise ValueError(

@@ -17,6 +17,7 @@ from skgp.plotting._display import (
     merge_style,
 )
 from skgp.plotting._observed import FloatArray, Observed, check_output, output_name
+from skgp.scoring._reduce import without_mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -216,7 +217,9 @@ class RowDensityDisplay(Display):
         observed, chosen = None, check_output(output, dist)
         if y is not None:
             Observed.check(y, dist, output)  # for its errors
-            observed = np.asarray(y, dtype=np.float64).reshape(n_rows, -1)[rows, chosen]
+            observed = np.asarray(without_mask(y), dtype=np.float64).reshape(n_rows, -1)[
+                rows, chosen
+            ]
         part = dist[rows]
         outcomes = outcome_grid(y_grid, part, chosen, observed)
         density = cell_densities(outcomes, part, chosen).T

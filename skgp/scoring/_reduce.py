@@ -89,7 +89,7 @@ def check_targets(
     Parameters
     ----------
     y_true : array-like of shape (n,) or (n, P)
-        NaN marks a missing entry; pandas and polars objects are accepted.
+        NaN marks a missing entry, as a mask does; pandas and polars objects are accepted.
     dist : predictive distribution of shape (n,) or (n, P)
     sample_weight : array-like of shape (n,) or None
         Non-negative; None gives every row weight 1.
@@ -110,7 +110,7 @@ def check_targets(
             "these are lower and upper bounds of censored targets, only nll is a proper score."
         )
     y: FloatArray = check_array(
-        y_true,
+        without_mask(y_true),
         dtype=np.float64,
         ensure_2d=False,
         ensure_all_finite="allow-nan",
@@ -132,6 +132,14 @@ def check_targets(
             "leave it out of y_true and of the distribution."
         )
     return Targets(y, weight)
+
+
+def without_mask(y: ArrayLike) -> ArrayLike:
+    """NaN in the place of masked entries, whose mask NumPy drops silently; others as given."""
+    if not isinstance(y, np.ma.MaskedArray):
+        return y
+    filled: FloatArray = np.ma.filled(y.astype(np.float64), np.nan)
+    return filled
 
 
 def are_bounds(y_true: ArrayLike, dist: ContinuousDistribution) -> bool:

@@ -74,5 +74,6 @@ def _of_dataset(
         if takes_frames:
             X = _source.frame(batch, columns)
         else:
-            X = _source.inputs(batch, columns, preprocessor)
+            # The model may know more digits than float32 has, as of times in seconds.
+            X = _source.inputs(batch, columns, preprocessor, np.float64)
         yield of_rows(model, X)

@@ -174,7 +174,7 @@ def _write(
         weight_file = new("sample_weight", (n,), np.float64) if weights else None
         X_file: MapWriter | None = None
         for batch in _source.batches(dataset, [*columns, *outputs, *weights], _CHUNK):
-            X = _source.inputs(batch, columns, preprocessor)
+            X = _source.inputs(batch, columns, preprocessor, np.float32)
             if X_file is None:
                 X_file = new("X", (n, X.shape[1]), np.float32)
             X_file.append(X)

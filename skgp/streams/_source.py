@@ -92,27 +92,27 @@ def batches(dataset: Any, columns: Sequence[str], size: int) -> Iterator[Any]:
         pa.default_memory_pool().release_unused()  # half a gigabyte, which no epoch needs
 
 
-def inputs(batch: Any, columns: Sequence[str], preprocessor: Any) -> Array:
-    """Inputs (b, D) of a batch, float32: its columns, or what a preprocessor makes of them.
+def inputs(batch: Any, columns: Sequence[str], preprocessor: Any, dtype: Any) -> Array:
+    """Inputs (b, D) of a batch: its columns, or what a preprocessor makes of them.
 
     Raises
     ------
     ValueError
         If a column is not numeric, or holds missing or infinite numbers.
     """
-    with np.errstate(over="ignore"):  # what float32 does not hold is refused below
+    with np.errstate(over="ignore"):  # what the type does not hold is refused below
         if preprocessor is None:
             columns_of = [numbers(batch, column) for column in columns]
-            X = np.column_stack(columns_of).astype(np.float32)
+            X = np.column_stack(columns_of).astype(dtype)
         else:
             X = preprocessor.transform(frame(batch, columns))
-            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float32)
+            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=dtype)
     faults = (~np.isfinite(X)).sum(axis=0)
     if faults.any():
         j = int(faults.argmax())
         where = f"column {columns[j]!r}" if preprocessor is None else f"output {j} of preprocessor"
         raise ValueError(
-            f"{where} is missing, or beyond float32, in {faults[j]} of {len(X)} rows of a chunk: "
+            f"{where} is missing, or beyond {X.dtype}, in {faults[j]} of {len(X)} rows of a chunk: "
             f"{_REMEDY}"
         )
     return X

@@ -67,6 +67,9 @@ def test_grid_by_default_covers_predictions_and_outcomes(model: Any, ax: Axes) -
     np.testing.assert_allclose(display.y, np.linspace(lowest, 90, 5))
     assert len(display.x) == 200
     alone = ConditionalDensityDisplay.from_estimator(model, X, ax=ax)
+    masked = np.ma.masked_array([0, 90, 0], mask=[False, True, False])
+    display = ConditionalDensityDisplay.from_estimator(model, X, masked, ax=ax)
+    np.testing.assert_array_equal(display.y, alone.y)
     np.testing.assert_allclose(alone.y[-1], 4 + stats.norm.ppf(0.999) * np.hypot(4, 1))
     np.testing.assert_allclose(drawn(alone).sum(axis=0) * np.diff(alone.y)[0], 1.0, atol=0.002)
 

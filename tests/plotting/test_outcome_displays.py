@@ -140,8 +140,10 @@ def test_of_many_intervals_an_even_selection_is_drawn(ax: Axes) -> None:
 def test_missing_targets_are_left_out(cls: Any, ax: Axes) -> None:
     y, mean = np.array([0.5, np.nan, -3.0, 2.0, 4.0]), [0.0, 7.0, 1.0, 2.0, 2.0]
     dist = NormalMixture.normal(mean, [1.0, 1.0, 2.0, 3.0, 0.5])
-    got, expected = cls.from_predictions(y, dist, ax=ax), cls.from_predictions(Y, DIST, ax=ax)
-    assert_same_data(got, expected)
+    expected = cls.from_predictions(Y, DIST, ax=ax)
+    assert_same_data(cls.from_predictions(y, dist, ax=ax), expected)
+    masked = np.ma.masked_array(np.nan_to_num(y, nan=1e3), mask=np.isnan(y))
+    assert_same_data(cls.from_predictions(masked, dist, ax=ax), expected)
 
 
 @pytest.mark.parametrize("cls", EVERY)

@@ -27,6 +27,13 @@ def test_curves_are_the_densities_above_their_rows(model: Any, ax: Axes) -> None
     assert [text.get_text() for text in ax.get_yticklabels()] == ["0", "1", "2"]
 
 
+def test_masked_outcomes_are_missing(model: Any, ax: Axes) -> None:
+    y = np.ma.masked_array([0.5, 1e3, -3.0], mask=[False, True, False])
+    display = RowDensityDisplay.from_estimator(model, X, y, ax=ax)
+    np.testing.assert_array_equal(display.observed, [0.5, np.nan, -3.0])
+    assert display.y[-1] < 100.0
+
+
 def test_few_of_many_rows_are_drawn(ax: Axes) -> None:
     dist = NormalMixture.normal(np.arange(1001.0), 1.0)
     display = RowDensityDisplay.from_predictions(dist, np.arange(1001.0), max_rows=5, ax=ax)

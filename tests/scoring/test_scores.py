@@ -204,6 +204,14 @@ def test_missing_targets_equal_dropped_ones(score: Any, rng: np.random.Generator
     )
 
 
+@pytest.mark.parametrize("score", SCORES + ROW_SCORES)
+def test_masked_targets_are_missing(score: Any, rng: np.random.Generator) -> None:
+    y, dist = make(rng, p=1)
+    masked = np.ma.masked_array(np.where(y > 0.5, 1e3, y), mask=y > 0.5)
+    expected = score(np.where(y > 0.5, np.nan, y), dist)
+    np.testing.assert_array_equal(score(masked, dist), expected)
+
+
 @pytest.mark.parametrize("score", SCORES)
 def test_missing_targets_are_dropped_entrywise(score: Any, rng: np.random.Generator) -> None:
     y, dist = make(rng)

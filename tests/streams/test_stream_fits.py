@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from stored_rows import NAMES, Sliced, Stored
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from stored_rows import NAMES, Sliced, Stored, write
 
 import skgp
 from skgp import DSPPRegressor, SVGPClassifier, SVGPRegressor
@@ -105,6 +106,21 @@ def test_predictions_of_files(stored: Stored) -> None:
     model = SVGPRegressor(**SMALL).fit(rows.X, rows.y)
     mean, _ = gathered(predict_dist(model, stored.folder, preprocessor=encoder))
     np.testing.assert_allclose(mean, model.predict(rows.X), atol=1e-12)
+
+
+def test_predictions_of_files_have_the_digits_of_the_inputs(tmp_path: Path) -> None:
+    """Of times in seconds, float32 knows no minute."""
+    rng = np.random.default_rng(0)
+    X = 1.7e9 + rng.uniform(0, 1000, (200, 1))
+    path = write(pd.DataFrame({"time": X[:, 0]}), tmp_path / "times.parquet")
+    model = SVGPRegressor(**SMALL).fit(X, X[:, 0] - 1.7e9)
+    mean, std = gathered(predict_dist(model, path, columns=["time"], chunk_size=70))
+    whole = model.predict_dist(X)
+    np.testing.assert_allclose(mean, whole.mean(), rtol=1e-9)
+    np.testing.assert_allclose(std, whole.std(), rtol=1e-9)
+    as_they_are = FunctionTransformer(feature_names_out="one-to-one").fit(pd.read_parquet(path))
+    mean, _ = gathered(predict_dist(model, path, preprocessor=as_they_are))
+    np.testing.assert_allclose(mean, whole.mean(), rtol=1e-9)
 
 
 def test_predictions_of_a_pipeline_that_takes_frames(stored: Stored) -> None:
