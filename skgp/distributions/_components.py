@@ -184,7 +184,10 @@ def torch_distribution(components: Components) -> "torch.distributions.Distribut
             part = td.Independent(part, 1)
     if weights.shape[1] == 1:
         return part
-    return td.MixtureSameFamily(td.Categorical(probs=tensor(weights)), part)
+    with np.errstate(divide="ignore"):
+        # As probabilities torch would raise them to its smallest one, 2e-16.
+        log_w = tensor(np.log(weights))
+    return td.MixtureSameFamily(td.Categorical(logits=log_w, validate_args=False), part)
 
 
 def one_component(

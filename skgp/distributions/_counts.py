@@ -7,26 +7,22 @@ from typing import Any, Final, Self, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betainc, betaincc, expit, gammainc, gammaincc, gammaln, log_expit
 
 from skgp.distributions._base import random_generator, sample_size
 from skgp.distributions._chunks import blocks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
+from skgp.distributions._count_masses import log_mass_given_normal, tail_given_normal
 from skgp.distributions._density import logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import Names
 from skgp.distributions._transformed import MonotoneTransformed
 from skgp.distributions._typing import FloatArray, IntArray, RandomState
 
-_REACH: Final = 8.0  # standard deviations of a log rate
-_STEP: Final = 0.8  # of equal steps there: their error is 1e-13
-_FINE: Final = 0.7  # of what a count says of its log rate, if that is less
-_MOST_POINTS: Final = 1001  # of a component
-_NEWTON_STEPS: Final = 20
-_PEAK_POINTS: Final = 64
-_STRETCH: Final = 0.3
-_TAIL: Final = 1e-5  # of the counts that a CRPS leaves out, which has its square
-_MOST_COUNTS: Final = 300  # at which a CRPS looks at F
+_POINTS: Final = 100  # about those of each integral over f
+_ROUNDING: Final = 1e-12  # of a probability that may be that of a count
+_TAIL: Final = 1e-6  # of the counts that a CRPS leaves out, which has its square
+_MOST_COUNTS: Final = 150  # of which a CRPS looks at each
+_PIECES: Final = 50  # of more counts
 _LARGEST_RATE: Final = 1e15  # of a sample
 
 
@@ -105,10 +101,12 @@ class CountMixture(ContinuousDistribution):
         return self._shaped(np.sum(weights * np.exp(mean + 0.5 * std**2), axis=1))
 
     def var(self) -> FloatArray:
+        # Of each component, and of their means: a difference of squares would cancel.
         weights, mean, std = self._components(slice(None))
-        first = np.sum(weights * np.exp(mean + 0.5 * std**2), axis=1)
-        second = np.sum(weights * (1.0 + self._dispersion) * np.exp(2.0 * (mean + std**2)), axis=1)
-        return self._shaped(first + second - first**2)
+        a, each = self._dispersion, np.exp(mean + 0.5 * std**2)
+        total = np.sum(weights * each, axis=1, keepdims=True)
+        within = each + each**2 * ((1.0 + a) * np.expm1(std**2) + a)
+        return self._shaped(np.sum(weights * (within + (each - total) ** 2), axis=1))
 
     def cov(self) -> FloatArray:
         """Variance as a matrix over the single output.
@@ -123,7 +121,8 @@ class CountMixture(ContinuousDistribution):
         return self._per_point(self._log_mass, self._points(y))
 
     def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
-        return np.nan_to_num(self.logpdf(self._observations(Y, "Y")).reshape(len(self)))
+        points = self._observations(Y, "Y")
+        return np.where(np.isnan(points), 0.0, self.logpdf(points)).reshape(len(self))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
         return self._per_point(partial(self._cdf, upper=False), self._points(y))
@@ -153,68 +152,43 @@ class CountMixture(ContinuousDistribution):
         return self._per_point(self._crps, self._observations(y))
 
     def _crps(self, rows: IntArray, y: FloatArray) -> FloatArray:
-        # The integral of (F(x) - 1{x >= y})^2; between integers F is constant, and of many of them
-        # only some are looked at, between which F^2 is taken to be linear.
+        # The integral of (F(x) - 1{x >= y})^2; between integers F is constant.
         q = np.full(rows.size, _TAIL)
-        low = np.fmin(self._quantile(rows, q), np.floor(y))
-        high = np.fmax(self._quantile(rows, 1.0 - q), np.floor(y))
-        out = np.full(rows.size, np.nan)
-        for i in np.flatnonzero(~np.isnan(y)):
-            size = int(min(high[i] - low[i], _MOST_COUNTS))
-            places = np.floor(np.linspace(low[i], high[i] + 1.0, size + 2))
-            edges = np.unique([*places, np.floor(y[i]), np.floor(y[i]) + 1.0])
-            first, last, length = edges[:-1], edges[1:] - 1.0, np.diff(edges)
-            F = self._cdf(np.full(first.size, rows[i]), first, upper=False)
-            end = (
-                F
-                if size < _MOST_COUNTS
-                else self._cdf(np.full(last.size, rows[i]), last, upper=False)
-            )
-            above = np.clip(edges[1:] - y[i], 0.0, length)  # the part that is not below y
-            below = 0.5 * (length - above) * (F**2 + end**2)
-            out[i] = np.sum(below + 0.5 * above * ((1.0 - F) ** 2 + (1.0 - end) ** 2))
+        low, high = self._quantile(rows, q), self._quantile(rows, 1.0 - q)
+        out = np.where(np.isnan(y), np.nan, np.inf)
+        for i in np.flatnonzero(np.isfinite(y)):
+            at = np.floor(y[i])
+            edges = np.unique([*_places(low[i], high[i] + 1.0), at, at + 1.0])
+            counts, lengths = _nodes(edges)
+            F = self._cdf(np.full(counts.size, rows[i]), counts, upper=False)
+            terms = np.where(counts < at, F, 1.0 - F) ** 2
+            is_at = counts == at
+            terms[is_at] += (y[i] - at) * (F[is_at] ** 2 - (1.0 - F[is_at]) ** 2)
+            out[i] = lengths @ terms
         return out
 
     def _log_mass(self, rows: IntArray, y: FloatArray) -> FloatArray:
-        """log P(Y = y), by equal steps around the mode of each component's integrand."""
+        """log P(Y = y)."""
         weights, mean, std = self._components(rows)
-        count = np.maximum(np.floor(y), 0.0)[:, None]
-        var = np.maximum(std, 1e-8) ** 2
-        mode = np.minimum(mean, np.log(count + 0.5))
-        for _ in range(_NEWTON_STEPS):
-            slope, curvature = _slopes(mode, count, self._dispersion)
-            step = (slope + (mean - mode) / var) / (curvature + 1.0 / var)
-            mode += np.clip(step, -2.0, 2.0)
-        width = 1.0 / np.sqrt(_slopes(mode, count, self._dispersion)[1] + 1.0 / var)
-        u = np.linspace(-_REACH, _REACH, _PEAK_POINTS)[:, None, None]
-        f = mode + width * np.sinh(_STRETCH * u) / _STRETCH
-        log_h = np.log(np.cosh(_STRETCH * u) * width * (u[1] - u[0]))
-        prior = -0.5 * ((f - mean) ** 2 / var + np.log(2.0 * np.pi * var))
-        terms = log_h + prior + _log_mass(f, count, self._dispersion)
+        is_count = (y == np.floor(y)) & (y >= 0.0) & np.isfinite(y)
+        count = np.broadcast_to(np.where(is_count, y, 0.0)[:, None], mean.shape)
+        terms = log_mass_given_normal(
+            count, mean, std, np.broadcast_to(self._dispersion, mean.shape)
+        )
         with np.errstate(divide="ignore"):
-            log_p = logsumexp(np.log(weights) + logsumexp(np.moveaxis(terms, 0, -1)))
-        return np.where((y == count[:, 0]) | np.isnan(y), log_p + 0.0 * y, -np.inf)
+            log_p = logsumexp(np.log(weights) + terms)
+        return np.where(np.isnan(y), np.nan, np.where(is_count, log_p, -np.inf))
 
     def _cdf(self, rows: IntArray, y: FloatArray, *, upper: bool) -> FloatArray:
-        """P(Y <= y), or P(Y > y), by equal steps over each component of f."""
-        if not rows.size:
-            return np.empty(0)
+        """P(Y <= y), or P(Y > y)."""
         weights, mean, std = self._components(rows)
-        count = np.maximum(np.floor(y), 0.0)
-        a = self._dispersion
-        # What a count that large says of its log rate has about this deviation.
-        width = np.sqrt(np.exp(-(mean + 4.0 * std)) + a)
-        step = min(_STEP, float(np.min(_FINE * width / np.maximum(std, 1e-300))))
-        n_points = min(2 * int(np.ceil(_REACH / step)) + 1, _MOST_POINTS)
-        out = np.empty(rows.size)
-        z = np.linspace(-_REACH, _REACH, n_points)
-        w = np.exp(-0.5 * z**2)
-        w /= w.sum()
-        for part in blocks(rows.size, mean.shape[1] * n_points):
-            f = mean[part, :, None] + std[part, :, None] * z
-            p = _cumulative(count[part, None, None], f, a[:, None], upper)
-            out[part] = np.sum(weights[part] * (p @ w), axis=1)
-        out = np.where(y < 0.0, float(upper), np.clip(out, 0.0, 1.0))
+        is_count = (y >= 0.0) & np.isfinite(y)
+        count = np.broadcast_to(np.floor(np.where(is_count, y, 0.0))[:, None], mean.shape)
+        a = np.broadcast_to(self._dispersion, mean.shape)
+        parts = (part.ravel() for part in (count, mean, std, a))
+        tails = tail_given_normal(*parts, upper=upper).reshape(mean.shape)
+        out = np.clip(np.sum(weights * tails, axis=1), 0.0, 1.0)
+        out = np.where(is_count, out, np.where((y < 0.0) == upper, 1.0, 0.0))
         return np.where(np.isnan(y), np.nan, out)
 
     def _quantile(self, rows: IntArray, q: FloatArray) -> FloatArray:
@@ -222,13 +196,18 @@ class CountMixture(ContinuousDistribution):
         low, high = np.full(rows.size, -1.0), np.zeros(rows.size)
 
         def is_below(index: IntArray, k: FloatArray) -> npt.NDArray[np.bool_]:
-            # By the smaller tail, so that quantiles near one are right.
+            # By the smaller tail, so that quantiles near one are right, and up to rounding, so that
+            # the quantile of a value of F is its count.
             level = q[index]
             below = np.empty(index.size, dtype=bool)
             for upper in (False, True):
                 part = np.flatnonzero((level > 0.5) == upper)
                 tail = self._cdf(rows[index[part]], k[part], upper=upper)
-                below[part] = tail > 1.0 - level[part] if upper else tail < level[part]
+                if upper:
+                    bound = (1.0 - level[part]) * (1.0 + _ROUNDING) + 0.01 * _ROUNDING
+                    below[part] = tail > bound
+                else:
+                    below[part] = tail < level[part] * (1.0 - _ROUNDING)
             return below
 
         open_ = np.flatnonzero((q > 0.0) & (q < 1.0))
@@ -264,7 +243,7 @@ class CountMixture(ContinuousDistribution):
         each = points.shape[-1] if points.ndim > self.ndim else 1
         row_of, flat = np.repeat(np.arange(len(self)), each), points.reshape(-1)
         out = np.empty(flat.size)
-        for part in blocks(flat.size, self._dispersion.size * _PEAK_POINTS):
+        for part in blocks(flat.size, self._dispersion.size * _POINTS):
             out[part] = func(row_of[part], flat[part])
         return out.reshape(points.shape)
 
@@ -299,35 +278,25 @@ class CountMixture(ContinuousDistribution):
         return dist
 
 
-def _log_mass(f: FloatArray, y: FloatArray, a: FloatArray) -> FloatArray:
-    """log P(Y = y) given the log rate f and the dispersion a."""
-    is_poisson = a == 0.0
-    a = np.where(is_poisson, 1.0, a)
-    r = 1.0 / a
-    poisson = y * f - np.exp(f)
-    binomial = (
-        gammaln(y + r) - gammaln(r) + y * np.log(a) + y * f + (y + r) * log_expit(-np.log(a) - f)
-    )
-    return np.asarray(np.where(is_poisson, poisson, binomial) - gammaln(y + 1.0))
+def _places(low: float, high: float) -> FloatArray:
+    """The integers from low to high or, of many, some at about equal ratios."""
+    if high - low <= _MOST_COUNTS:
+        return np.arange(low, high + 1.0)
+    ends = np.log1p([low, high])
+    inner = np.floor(np.expm1(np.linspace(ends[0], ends[1], _PIECES + 1)[1:-1]))
+    return np.asarray([low, *np.clip(inner, low, high), high])
 
 
-def _slopes(f: FloatArray, y: FloatArray, a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Slope of that in f, and minus its curvature."""
-    is_poisson = a == 0.0
-    r = 1.0 / np.where(is_poisson, 1.0, a)
-    rate, share = np.exp(f), expit(f - np.log(r))
-    slope = np.where(is_poisson, y - rate, y - (y + r) * share)
-    return slope, np.where(is_poisson, rate, (y + r) * share * (1.0 - share))
+def _nodes(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Counts and weights that sum quadratic functions of the integers between edges exactly.
 
-
-def _cumulative(y: FloatArray, f: FloatArray, a: FloatArray, upper: bool) -> FloatArray:
-    """P(Y <= y), or P(Y > y), given the log rate f and the dispersion a."""
-    is_poisson = a == 0.0
-    r = 1.0 / np.where(is_poisson, 1.0, a)
-    poisson, binomial = (gammainc, betainc) if upper else (gammaincc, betaincc)
-    if is_poisson.all():
-        return np.asarray(poisson(y + 1.0, np.exp(f)))
-    p: FloatArray = np.asarray(binomial(y + 1.0, r, expit(f - np.log(r))), dtype=np.float64)
-    if is_poisson.any():
-        p = np.where(is_poisson, poisson(y + 1.0, np.exp(f)), p)
-    return p
+    Three of each piece, its ends and its middle; weights that are zero are left out.
+    """
+    first, size = edges[:-1], np.diff(edges)
+    last = size - 1.0
+    middle = np.floor(0.5 * last)
+    inner = last * size * (last - 1.0) / np.maximum(6.0 * middle * (last - middle), 1.0)
+    outer = (0.5 * last * size - middle * inner) / np.maximum(last, 1.0)
+    counts = np.concatenate([first, first + middle, first + last])
+    weights = np.concatenate([size - inner - outer, inner, outer])
+    return counts[weights != 0.0], weights[weights != 0.0]

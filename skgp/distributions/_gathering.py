@@ -34,8 +34,9 @@ def gather_rows(
     wholes: list[FloatArray] = []
     start = 0
     for part_log_w, arrays in parts:
-        if not wholes:
+        if start == 0:  # parts without rows do not count
             log_w = part_log_w[:1]
+        if not wholes:
             wholes = [np.empty((n_rows, *array.shape[1:])) for array in arrays]
         if [array.shape[1:] for array in arrays] != [whole.shape[1:] for whole in wholes]:
             raise ValueError("gather needs parts with the same outputs and components")

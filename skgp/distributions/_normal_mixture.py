@@ -131,17 +131,18 @@ class NormalMixture(ContinuousDistribution):
         ValueError
             If outputs, components or the number of rows do not fit.
         """
-        singles: list[bool] = []
+        kinds: list[tuple[bool, Names]] = []
 
         def arrays_of(part: Self) -> tuple[FloatArray, list[FloatArray]]:
-            singles.append(part._single)
-            if part._single != singles[0]:
+            kinds.append((part._single, part._names))
+            if part._single != kinds[0][0]:
                 raise ValueError("gather needs parts with the same outputs and components")
             arrays = part._mean, part._std, part._scale_tril
             return part._log_w, [array for array in arrays if array is not None]
 
         log_w, (mean, std, *factor) = gather_rows(map(arrays_of, parts), n_rows)
-        return cls._make(log_w, mean, std, factor[0] if factor else None, singles[0])
+        moments = mean, std, factor[0] if factor else None
+        return cls._make(log_w, *moments, kinds[0][0], common_names([n for _, n in kinds]))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -54,6 +54,7 @@ def entropy(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     if mean.shape[1] == 1:
         return np.asarray(0.5 * np.log(2.0 * np.pi * np.e) + np.log(std[:, 0]))
     out = np.empty(mean.shape[0])
+    mean = mean - mean.min(axis=1, keepdims=True)  # a standard deviation may be less than its ulp
     for cells, nodes, weights in panel_quadrature(log_w, mean, std):
         log_f = logpdf_at_nodes(nodes, log_w[cells], mean[cells], std[cells])
         out[cells] = -np.sum(weights * np.exp(log_f) * np.maximum(log_f, -1e300), axis=1)

@@ -1,5 +1,6 @@
 """Monotone transformations of normal mixtures."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self, TypeAlias, final
 
@@ -86,7 +87,7 @@ class MonotoneTransformed(ContinuousDistribution):
         quartiles = base.ppf([0.25, 0.75])
         low = _apply(inverse_func, quartiles[..., 0], "inverse_func")
         high = _apply(inverse_func, quartiles[..., 1], "inverse_func")
-        direction = np.sign(high - low).reshape(len(base), -1)
+        direction = np.sign(high - low).reshape(len(base), math.prod(base.shape[1:]))
         sign = direction[0] if len(base) > 0 else np.ones(direction.shape[1])
         if not ((direction == sign).all() and (sign != 0.0).all()):
             raise ValueError("inverse_func must be strictly monotone on the range of base")
@@ -176,11 +177,13 @@ class MonotoneTransformed(ContinuousDistribution):
         y0 = self._observations(y).reshape(-1)
         z0 = self._forward(self._observations(y)).reshape(-1)
         out = np.empty(y0.size)
+        signs = np.tile(self._sign, len(self))
         for cells, z, weights, parts in self._quadrature(z0):
             lower, upper = cdf_at_nodes(z, *parts), sf_at_nodes(z, *parts)
-            tail = np.where(z < z0[cells, None], lower, upper)
-            error = np.abs(self._at_nodes(z) - y0[cells, None])
-            out[cells] = 2.0 * np.sum(weights * tail * error, axis=1)
+            error = self._at_nodes(z) - y0[cells, None]
+            # The side by values of Y: an observation beyond an atom has the z0 of the atom.
+            tail = np.where(signs[cells, None] * error < 0.0, lower, upper)
+            out[cells] = 2.0 * np.sum(weights * tail * np.abs(error), axis=1)
         return out.reshape(self.shape)
 
     def _take(self, rows: slice | IntArray) -> Self:
@@ -200,7 +203,9 @@ class MonotoneTransformed(ContinuousDistribution):
         """Combine the distributions of Z, which all are transformed in the same way."""
         if len({(part._func, part._inverse_func, part._func_derivative) for part in parts}) > 1:
             raise ValueError(f"{name} needs distributions with the same transformation")
-        return parts[0]._with_base(combine([part._base for part in parts]))
+        # One without rows does not know whether the transformation decreases.
+        first = next((part for part in parts if len(part) > 0), parts[0])
+        return first._with_base(combine([part._base for part in parts]))
 
     def _with_base(self, base: NormalMixture) -> Self:
         """Transform another mixture in the same way."""

@@ -8,7 +8,7 @@ diagnostics `pit`, `zscores` and `noise_fraction` give one number per entry inst
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.distributions import ContinuousDistribution
+from skgp.distributions import ContinuousDistribution, CountMixture
 from skgp.scoring._reduce import FloatArray, Targets, check_targets, combine_outputs
 from skgp.scoring._scores import check_coverage
 
@@ -101,7 +101,11 @@ def coverage_error(
 def _share_inside(targets: Targets, dist: ContinuousDistribution, nominal: float) -> FloatArray:
     """Share of the targets inside the central interval, shape (P,)."""
     check_coverage(nominal)
-    # y is in the central interval iff its PIT value is, and a cdf is cheaper than two quantiles.
+    if isinstance(dist, CountMixture):
+        lower, upper = dist.interval(nominal)
+        return _share_below(targets, np.maximum(lower - targets.y, targets.y - upper), 0.0)
+    # Where values have no probability of their own, y is in the central interval iff its PIT value
+    # is, and a cdf is cheaper than two quantiles.
     distance = np.abs(dist.cdf(targets.y) - 0.5)
     return _share_below(targets, distance, 0.5 * nominal)
 

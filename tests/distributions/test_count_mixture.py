@@ -132,3 +132,55 @@ def test_rate_against_log_normal_distributions(dispersion: float) -> None:
     np.testing.assert_allclose(rate.mean(), mean, rtol=1e-8)
     np.testing.assert_allclose(rate.var(), second - mean**2, rtol=1e-6)
     np.testing.assert_allclose(rate.mean(), make(dispersion).mean(), rtol=1e-8)
+
+
+def over_rates(mean: float, std: float, k: float, upper: bool) -> float:
+    """P(Y > k) or P(Y <= k) of Poisson counts, by many steps over the log rate."""
+    f = np.linspace(mean - 20 * std, mean + 20 * std, 200_001)
+    p = (stats.poisson.sf if upper else stats.poisson.cdf)(k, np.exp(f))
+    return float(stats.norm.pdf(f, mean, std) @ p * (f[1] - f[0]))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "k"),
+    [(1.0, 0.5, 1000.0), (10.0, 1.0, 5.0), (12.0, 3.0, 2e5), (15.0, 1.0, 3e6), (3.0, 0.01, 20.0)],
+)
+def test_probabilities_of_tails_and_of_large_counts(mean: float, std: float, k: float) -> None:
+    dist = CountMixture(NormalMixture.normal([mean], std))
+    for upper, values in ((False, dist.cdf(k)), (True, dist.sf(k))):
+        np.testing.assert_allclose(values, over_rates(mean, std, k, upper), rtol=1e-8)
+
+
+@every
+def test_quantiles_of_values_of_the_distribution_function(dispersion: float) -> None:
+    k = np.arange(30.0)
+    dist = make(dispersion)
+    np.testing.assert_array_equal(dist[0].ppf(dist[0].cdf(k[np.newaxis])[0])[0], k)
+
+
+def test_variance_of_large_rates() -> None:
+    dist = CountMixture(NormalMixture.normal([32.0], 1e-8))
+    np.testing.assert_allclose(dist.var(), np.exp(32.0) + np.exp(64.0) * 1e-16, rtol=1e-9)
+
+
+def test_a_dispersion_near_zero_is_nearly_that_of_poisson() -> None:
+    base = NormalMixture.normal([2.0], 0.1)
+    for dispersion in (1e-12, 1e-15, 1e-300):
+        dist = CountMixture(base, dispersion)
+        np.testing.assert_allclose(dist.logpdf(7.0), CountMixture(base).logpdf(7.0), rtol=1e-9)
+        np.testing.assert_allclose(dist.sf(20.0), CountMixture(base).sf(20.0), rtol=1e-9)
+
+
+def test_no_probability_of_what_is_no_count() -> None:
+    dist = make(0.4)
+    assert dist.joint_logpdf([1.5, np.nan]).tolist() == [-np.inf, 0.0]
+    assert dist.logpdf(np.inf).tolist() == [-np.inf, -np.inf]
+    assert dist.crps(np.inf).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize(("std", "y"), [(0.3, 20_000.0), (1.5, 100.0), (1.5, 0.0)])
+def test_a_crps_of_counts_over_orders_of_magnitude(std: float, y: float) -> None:
+    dist = CountMixture(NormalMixture.normal([5.0], std))
+    k = np.arange(200_000.0 if std > 1.0 else 20_001.0)
+    F = dist.cdf(k[np.newaxis])[0]
+    np.testing.assert_allclose(dist.crps(y), np.sum((F - (k >= y)) ** 2), rtol=1e-4)

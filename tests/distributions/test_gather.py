@@ -53,3 +53,20 @@ def test_parts_that_do_not_fit_are_refused():
     for other in others:
         with pytest.raises(ValueError, match="same outputs and components"):
             NormalMixture.gather([first, other], 4)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_parts_without_rows_change_nothing(n):
+    mean = np.arange(2.0 * n).reshape(n, 2)
+    shared = NormalMixture([0.0, 0.0], mean, 1.0)
+    whole = NormalMixture(np.log([[0.9, 0.1], [0.6, 0.4]][:n]), mean, 1.0)
+    for parts in ([shared[:0], whole], [whole[:0], whole], [whole, shared[:0]]):
+        weights = NormalMixture.gather(parts, n).components().weights
+        np.testing.assert_allclose(weights, whole.components().weights)
+
+
+def test_names_that_parts_share_are_kept():
+    part = NormalMixture.normal(np.zeros((2, 2)), 1.0)
+    named = part.with_output_names(["a", "b"])
+    assert NormalMixture.gather([named, named], 4).output_names == ("a", "b")
+    assert NormalMixture.gather([named, part], 4).output_names is None

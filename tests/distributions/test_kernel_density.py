@@ -44,6 +44,7 @@ def test_samples_of_a_mixture_give_its_density_back_blurred() -> None:
         ([[1.0], [2.0]], "S at least 2"),
         ([[1.0, np.nan]], "finite"),
         ([[1.0, 2.0], [1.0, 1.0]], "must not all be equal"),
+        ([[0.1, 0.1, 0.1]], "must not all be equal"),
     ],
 )
 def test_samples_that_have_no_density(samples: npt.ArrayLike, message: str) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from skgp.distributions import NormalMixture
@@ -282,3 +283,10 @@ def test_a_component_of_weight_zero_changes_nothing(make):
         np.testing.assert_allclose(getattr(dist, name)(), getattr(base, name)(), rtol=1e-9)
     for name in ("logpdf", "joint_logpdf", "cdf", "crps"):
         np.testing.assert_allclose(getattr(dist, name)(y), getattr(base, name)(y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("log_w", [-np.inf, -60.0])
+def test_torch_has_the_weights_of_light_components(log_w):
+    dist = NormalMixture([0.0, log_w], [[0.0, 5.0]], 0.1)
+    log_p = dist.to_torch().log_prob(torch.tensor([5.0], dtype=torch.float64))
+    np.testing.assert_allclose(log_p.numpy(), dist.logpdf(5.0), rtol=1e-12)

@@ -152,6 +152,14 @@ def test_entropy_of_far_components_adds_the_entropy_of_the_weights():
     np.testing.assert_allclose(dist.entropy(), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("std", [1e-6, 1e-8])
+def test_entropy_does_not_depend_on_the_place(std):
+    weights = np.array([0.2, 0.8])
+    dist = NormalMixture(np.log(weights), [[1e9, 1e9 + 1.0]], std)
+    expected = stats.entropy(weights) + stats.norm.entropy(0, std)
+    np.testing.assert_allclose(dist.entropy(), expected, rtol=1e-7)
+
+
 def test_entropy_of_many_components_agrees_with_monte_carlo(make):
     dist = make("single-shared", n=1, S=500)
     draws = dist.rvs(50_000, random_state=0)[0]

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from scipy.special import expit, logit
 
-from skgp.distributions import MonotoneTransformed, NormalMixture
+from skgp.distributions import MonotoneTransformed, NormalMixture, concat
 
 
 def identity(z):
@@ -177,3 +177,26 @@ def test_crps_by_its_definition(make):
 def test_hostile_arguments(make, build, message):
     with pytest.raises(ValueError, match=message):
         build(make(n=40))
+
+
+def limited(values):
+    return np.clip(values, -2.0, 2.0)
+
+
+def limited_and_mirrored(values):
+    return -np.clip(values, -2.0, 2.0)
+
+
+@pytest.mark.parametrize(("func", "y"), [(limited, 5.0), (limited_and_mirrored, -5.0)])
+def test_crps_of_an_observation_beyond_an_atom(func, y):
+    """What lies at the atom is on one side of the observation, with all its probability."""
+    dist = MonotoneTransformed(NormalMixture.normal([1.9], 1.0), func, func)
+    F = stats.norm(1.9, 1.0).cdf
+    inside = integrate.quad(lambda x: F(x) ** 2, -2.0, 2.0)[0]
+    np.testing.assert_allclose(dist.crps(y), inside + 3.0, rtol=1e-6)
+
+
+def test_rows_of_a_decreasing_transformation_follow_none():
+    empty = MonotoneTransformed(NormalMixture.normal(np.empty(0), 1.0), np.negative, np.negative)
+    dist = MonotoneTransformed(NormalMixture.normal([1.0], 1.0), np.negative, np.negative)
+    np.testing.assert_allclose(concat([empty, dist]).cdf(-3.0), dist.cdf(-3.0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgp.distributions import NormalMixture
+from skgp.distributions import CountMixture, NormalMixture
 from skgp.scoring import (
     calibration_error,
     coverage,
@@ -57,6 +57,18 @@ def test_coverage_counts_the_targets_inside_the_interval(
     np.testing.assert_allclose(
         coverage_error(y, dist, sample_weight=w, coverage=nominal), abs(share - nominal)
     )
+
+
+@pytest.mark.parametrize("rate", [0.03, 1.0, 5.0])
+def test_coverage_of_counts_is_that_of_their_intervals(
+    rate: float, rng: np.random.Generator
+) -> None:
+    y = rng.poisson(rate, 100).astype(float)
+    dist = CountMixture(NormalMixture.normal(np.full(100, np.log(rate)), 1e-3))
+    lower, upper = dist.interval(0.9)
+    share = np.mean((lower <= y) & (y <= upper))
+    np.testing.assert_allclose(coverage(y, dist), share)
+    np.testing.assert_allclose(coverage_error(y, dist), abs(share - 0.9))
 
 
 def test_a_target_at_the_end_of_the_interval_is_inside() -> None:
