@@ -96,6 +96,21 @@ def test_rows_of_the_user_are_scored_as_he_asks(problem, short) -> None:
     assert len(model.validation_scores_) == model.n_iter_
 
 
+def test_rows_of_the_user_do_not_change_how_long_a_fit_is(problem, monkeypatch) -> None:
+    """They are no training rows, of which the numbers of epochs and batches are made."""
+    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(usual=5, least_steps=20, longest=9))
+    X, y = problem
+    X_val, y_val = np.tile(X, (2, 1)), np.tile(y, 2)
+    for early_stopping in ("auto", False):
+        params = {"n_inducing": 5, "batch_size": 60, "early_stopping": early_stopping}
+        alone, watched = (
+            PPGPRRegressor(**params, random_state=0).fit(X, y, X_val=held_out, y_val=of_held_out)
+            for held_out, of_held_out in ((None, None), (X_val, y_val))
+        )
+        assert watched.n_iter_ == alone.n_iter_ == len(watched.validation_scores_)
+        np.testing.assert_array_equal(watched.predict(X), alone.predict(X))
+
+
 def test_the_search_ends_when_scores_have_not_risen_for_long(monkeypatch) -> None:
     monkeypatch.setattr(cross_validation, "_PATIENCE", 4)
     assert not cross_validation._is_stale([])
