@@ -284,11 +284,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 n_total=n_total,
                 n_inducing=self.get_params(deep=False).get("n_inducing", 0),
             )
-        history = History([*getattr(self, "loss_curve_", []), chunk.loss])
-        model, seen, optimizer_state, opening = chunk.stream
-        self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, history))
-        self.n_samples_seen_ = seen
-        self._optimizer_state, self._opening = optimizer_state, opening
+        model, curve = chunk.stream.model, [*getattr(self, "loss_curve_", []), chunk.loss]
+        if recipe.divergence is not None:
+            attributes["_beta_reg"] = recipe.divergence(chunk.n_data)
+        self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve)))
+        self.n_samples_seen_, self._optimizer_state, self._opening = chunk.stream[1:]
         return report
 
     # ------------------------------------------------------------- helpers

@@ -273,6 +273,16 @@ def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     assert isinstance(long.stack_.top, DecoupledGP)
 
 
+def test_the_weight_of_a_stream_is_that_of_its_rows_so_far(problem) -> None:
+    """Or of all of them, if their number is known; not of the latest chunk alone."""
+    X, y = problem
+    model = PPGPRRegressor(n_inducing=5, random_state=0)
+    heavy = np.full(60, 20.0)
+    for n_total, beta_reg in ((None, 1000 / 1200), (None, 1000 / 2400), (4000, 0.25), (1e5, 0.2)):
+        model.partial_fit(X, y, heavy, n_total=n_total)
+        assert model.beta_reg_ == pytest.approx(beta_reg)
+
+
 def test_a_fold_that_has_no_start_does_not_fail_the_fit(problem, monkeypatch) -> None:
     def no_start(*args, **kwargs):
         raise NotPositiveDefiniteError("no factor")
