@@ -78,11 +78,11 @@ class Classifier(ClassifierMixin, Estimator):
             report += working._outliers_to_check(rows)
             rng = check_random_state(working.random_state)
             given = X_val, y_val, sample_weight_val
-            rows, held_out = working._split_off(
+            rows, *held_out = working._split_off(
                 rows, given, rng, read=working._rows_to_validate, split=split_by_class
             )
             kind = working._targets(), working._remembered()
-            report += working._train(X, y, working._condensed(rows), held_out, rng, *kind)
+            report += working._train(X, y, working._condensed(rows), *held_out, rng, *kind)
         return self
 
     def partial_fit(

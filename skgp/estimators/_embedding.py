@@ -70,7 +70,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             rows = working._rows_of_table(X)
             rng = check_random_state(working.random_state)
             kind = working._targets(), {"_rows": rows.y, "_output_shape": rows.y.shape[1:]}
-            report += working._train(X, y, rows, None, rng, *kind)
+            report += working._train(X, y, rows, None, 0, rng, *kind)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:

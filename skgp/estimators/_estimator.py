@@ -139,8 +139,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         *,
         read: Callable[..., Rows],
         split: Callable[[Rows, float, np.random.RandomState], tuple[Rows, Rows]],
-    ) -> tuple[Rows, Rows | None]:
-        """Training rows, and validation rows: those of the user, or a part of the former.
+    ) -> tuple[Rows, Rows | None, int]:
+        """Training rows, validation rows, and how many of these were among the rows.
 
         `held_out` are the arguments X_val, y_val and sample_weight_val, which `read` validates.
         """
@@ -150,14 +150,15 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if X_val is None and weight_val is not None:
             raise ValueError("sample_weight_val is given without X_val and y_val")
         if X_val is not None:
-            return rows, read(X_val, y_val, weight_val, rows)
+            return rows, read(X_val, y_val, weight_val, rows), 0
         params = self.get_params(deep=False)
         ranks = processes(params, check_device(self.device))
         if self._recipe().plan(ranks.count(len(rows.X))).n_iter_no_change is None:
-            return rows, None
+            return rows, None, 0
         if ranks.n > 1:  # the common source of chance has to stay in the same state everywhere
             rng = np.random.RandomState(ranks.number)
-        return split(rows, params["validation_fraction"], rng)
+        training, validation = split(rows, params["validation_fraction"], rng)
+        return training, validation, len(validation.X)
 
     @with_callbacks
     def _train(
@@ -166,11 +167,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         y: Any,
         rows: Rows,
         held_out: Rows | None,
+        n_apart: int,
         rng: np.random.RandomState,
         targets: Targets,
         attributes: dict[str, Any],
     ) -> list[Warning]:
-        """Train on validated rows.
+        """Train on validated rows, from which `n_apart` of those held out were taken.
 
         X and y, as they came, are for callbacks; `attributes` are what a fit remembers of the
         targets. Returns warnings.
@@ -193,8 +195,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             table = make_table(rows, targets, running, like, ranks)
             with guarded():
                 models = first_models(recipe, table, targets, running, rng)
-        n_held_out = 0 if held_out is None else len(held_out.X)
-        plan, search = recipe.plan(ranks.count(len(table) + n_held_out)), NO_SEARCH
+        plan, search = recipe.plan(ranks.count(len(table) + n_apart)), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
@@ -283,11 +284,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 n_total=n_total,
                 n_inducing=self.get_params(deep=False).get("n_inducing", 0),
             )
-        history = History([*getattr(self, "loss_curve_", []), chunk.loss])
-        model, seen, optimizer_state, opening = chunk.stream
-        self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, history))
-        self.n_samples_seen_ = seen
-        self._optimizer_state, self._opening = optimizer_state, opening
+        model, curve = chunk.stream.model, [*getattr(self, "loss_curve_", []), chunk.loss]
+        if recipe.divergence is not None:
+            attributes["_beta_reg"] = recipe.divergence(chunk.n_data)
+        self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve)))
+        self.n_samples_seen_, self._optimizer_state, self._opening = chunk.stream[1:]
         return report
 
     # ------------------------------------------------------------- helpers
@@ -347,12 +348,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         `remembered` are further attributes, which a fit remembers of its targets.
         """
         fitted = recipe.conditioned(copy.deepcopy(model).double().eval(), table)
-        scores = history.validation_scores
         return {
             "model_": fitted,
             "n_iter_": len(history.loss_curve),
             "loss_curve_": list(history.loss_curve),
-            **_scores(scores),
+            **_scores(history.validation_scores),
             "_optimizer_state": None,
             "_opening": None,
             "_built_with": self._fixed_parameters(),

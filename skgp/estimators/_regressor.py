@@ -308,9 +308,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         check_observed(rows.y, missing=self._kind.missing)
         report, rng = self._outliers_to_check(rows), check_random_state(self.random_state)
         read = partial(self._rows_to_validate, noise=noise[1])
-        rows, validation = self._split_off(rows, held_out, rng, read=read, split=split_rows)
-        kind = self._targets(), self._remembered(y, rows, reset=reset)
-        return report, (rows, validation, rng, *kind)
+        split = self._split_off(rows, held_out, rng, read=read, split=split_rows)
+        kind = self._targets(), self._remembered(y, split[0], reset=reset)
+        return report, (*split, rng, *kind)
 
     def _rows(self, X: Any, y: Any, weight: Any, noise: Any = None, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""

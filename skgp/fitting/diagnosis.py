@@ -187,7 +187,7 @@ def _divergence(
     density = model.mean_log_density(rows) + rows.mean_log_unit
     variances = _variances(table) + rows.scaled_noise(slice(None))
     of_entries = ~np.isnan(rows.Y) * np.log(2.0 * np.pi * np.e * variances)
-    normal = -0.5 * of_entries.mean(0).sum()
+    normal = -0.5 * np.average(of_entries.sum(1), weights=rows.sample_weight)
     if density >= normal - _RISE * table.n_outputs:
         return []
     remedy = f"set {_scaling(model)}=True"
@@ -368,12 +368,12 @@ def _variances(table: Table) -> Array:
     """Of the scaled targets, (P,); one if an output is constant or never observed."""
     if table.y_scale.enabled:
         return np.ones(table.n_outputs)
-    Y = table.Y
-    seen = ~np.isnan(Y)
-    n_seen = np.maximum(seen.sum(0), 1)
-    deviations = np.where(seen, Y - np.sum(Y, axis=0, where=seen) / n_seen, 0.0)
-    variances = np.square(deviations).sum(0) / n_seen
-    return np.asarray(np.where(variances > 0.0, variances, 1.0))
+    Y, seen = np.nan_to_num(table.Y), ~np.isnan(table.Y)
+    weight = seen if table.sample_weight is None else seen * table.sample_weight[:, np.newaxis]
+    share = weight / np.fmax(weight.sum(axis=0), np.finfo(float).tiny)
+    variances = (share * np.square(Y - (share * Y).sum(axis=0))).sum(axis=0)
+    varies = np.fmin.reduce(table.Y) < np.fmax.reduce(table.Y)  # rounding gives others a variance
+    return np.asarray(np.where(varies & (variances > 0.0), variances, 1.0))
 
 
 @contextmanager

@@ -301,11 +301,14 @@ class Chunk(NamedTuple):
     table : Table
         Of the chunk's rows.
     loss : float
+    n_data : float
+        Sum of the weights by which divergences were divided.
     """
 
     stream: Stream
     table: Table
     loss: float
+    n_data: float
 
 
 def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warning]]:
@@ -363,7 +366,8 @@ def fit_chunk(
         table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
     seen = (0.0 if stream is None else stream.n_seen) + table.n_data
-    fresh = candidate(recipe, model, seen if n_total is None else n_total)
+    n_data = seen if n_total is None else n_total
+    fresh = candidate(recipe, model, n_data)
     trained = [p for p in model.parameters() if p.requires_grad]
     plan = recipe.plan(len(table))
     run = Run(
@@ -380,7 +384,7 @@ def fit_chunk(
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
     after = Stream(model, seen, run.optimizer.state_dict(), opening)
-    return Chunk(after, table, run.history.loss_curve[-1])
+    return Chunk(after, table, run.history.loss_curve[-1], n_data)
 
 
 def draw_seed(rng: np.random.RandomState) -> int:

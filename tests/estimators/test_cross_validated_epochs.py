@@ -96,6 +96,21 @@ def test_rows_of_the_user_are_scored_as_he_asks(problem, short) -> None:
     assert len(model.validation_scores_) == model.n_iter_
 
 
+def test_rows_of_the_user_do_not_change_how_long_a_fit_is(problem, monkeypatch) -> None:
+    """They are no training rows, of which the numbers of epochs and batches are made."""
+    monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(usual=5, least_steps=20, longest=9))
+    X, y = problem
+    X_val, y_val = np.tile(X, (2, 1)), np.tile(y, 2)
+    for early_stopping in ("auto", False):
+        params = {"n_inducing": 5, "batch_size": 60, "early_stopping": early_stopping}
+        alone, watched = (
+            PPGPRRegressor(**params, random_state=0).fit(X, y, X_val=held_out, y_val=of_held_out)
+            for held_out, of_held_out in ((None, None), (X_val, y_val))
+        )
+        assert watched.n_iter_ == alone.n_iter_ == len(watched.validation_scores_)
+        np.testing.assert_array_equal(watched.predict(X), alone.predict(X))
+
+
 def test_the_search_ends_when_scores_have_not_risen_for_long(monkeypatch) -> None:
     monkeypatch.setattr(cross_validation, "_PATIENCE", 4)
     assert not cross_validation._is_stale([])
@@ -256,6 +271,16 @@ def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     assert isinstance(PPGPRRegressor(**short).fit(X, y).stack_.top, SparseGP)
     long = PPGPRRegressor(**short, batch_size=500, n_inducing=5).fit(X_long, y_long)
     assert isinstance(long.stack_.top, DecoupledGP)
+
+
+def test_the_weight_of_a_stream_is_that_of_its_rows_so_far(problem) -> None:
+    """Or of all of them, if their number is known; not of the latest chunk alone."""
+    X, y = problem
+    model = PPGPRRegressor(n_inducing=5, random_state=0)
+    heavy = np.full(60, 20.0)
+    for n_total, beta_reg in ((None, 1000 / 1200), (None, 1000 / 2400), (4000, 0.25), (1e5, 0.2)):
+        model.partial_fit(X, y, heavy, n_total=n_total)
+        assert model.beta_reg_ == pytest.approx(beta_reg)
 
 
 def test_a_fold_that_has_no_start_does_not_fail_the_fit(problem, monkeypatch) -> None:

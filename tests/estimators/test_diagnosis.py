@@ -90,6 +90,23 @@ def test_a_fit_worse_than_a_normal_distribution_has_failed(problem: Problem) -> 
     svgp().fit(X, 1000.0 * y)
 
 
+def test_the_normal_distribution_is_that_of_weighted_rows(rng: np.random.Generator) -> None:
+    """Rows that hardly count, of little variance or with fewer outputs, do not set the measure."""
+    exact = partial(ExactGPRegressor, max_iter=20, random_state=0)
+    X, y = np.ones((100, 1)), 0.01 * rng.normal(size=100)
+    y[90:] = rng.normal(size=10)
+    weight = np.where(np.arange(100) < 90, 1e-3, 1.0)
+    exact(normalize_y=False).fit(X, y, weight)
+    Y = rng.normal(size=(100, 3))
+    Y[:90, 1:] = np.nan
+    exact().fit(X, Y, weight)
+
+
+def test_a_constant_is_no_normal_distribution_without_variance(problem: Problem) -> None:
+    """The mean of a hundred times 0.1 is off by rounding."""
+    ExactGPRegressor(normalize_y=False, random_state=0).fit(problem[0], np.full(120, 0.1))
+
+
 def test_few_epochs_end_while_the_loss_falls(problem: Problem) -> None:
     message = r"^the loss was still falling after max_iter=40 epochs, .* raise max_iter$"
     model = DSPPRegressor(n_inducing=20, max_iter=40, early_stopping=False, random_state=0)
