@@ -201,9 +201,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         RuntimeError
             If both are asked for.
         NotImplementedError
-            If a covariance over rows is asked for, and the model is not one of GP layers alone: if
-            it has a readout, latent covariates or no GPs; or if hidden functions are sampled, and
-            their kernel has no known spectral density.
+            If a covariance over rows is asked for, and the model has a readout, latent covariates,
+            a likelihood other than "normal" and "censored", or no GPs; or if hidden functions are
+            sampled, and their kernel has no known spectral density.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
