@@ -27,14 +27,21 @@ def lengthscales(estimator: Any) -> Array:
     """Lengthscales of the first layer, (D,) or (W, D) for W functions, in units of X.
 
     With a feature extractor they are those of its features, with a power transform those at the
-    mean of the column.
+    mean of the column. They are infinite for columns that a gpytorch kernel does not see.
     """
     model = _model(estimator)
-    lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
+    kernel = model.stack.bottom.kernel
+    lengthscale: Array = kernel.lengthscale.detach().cpu().numpy()
     warp = _warp(model)
     if warp is not None or not model.stack.has_features:
         # Latent covariates, if the layer sees any, come after the columns of X.
-        lengthscale = lengthscale[:, : len(model.x_scale.unit)] * model.x_scale.unit
+        D = len(model.x_scale.unit)
+        if kernel.columns is not None:
+            columns = kernel.columns.cpu().numpy()
+            seen, n_columns = lengthscale, max(D, columns.max() + 1)
+            lengthscale = np.full((len(seen), n_columns), np.inf)
+            lengthscale[:, columns] = seen
+        lengthscale = lengthscale[:, :D] * model.x_scale.unit
     if warp is not None:
         lengthscale = lengthscale / warp.slope().cpu().numpy()
     return _squeezed(estimator, lengthscale)
