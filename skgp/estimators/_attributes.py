@@ -27,14 +27,21 @@ def lengthscales(estimator: Any) -> Array:
     """Lengthscales of the first layer, (D,) or (W, D) for W functions, in units of X.
 
     With a feature extractor they are those of its features, with a power transform those at the
-    mean of the column.
+    mean of the column. They are infinite for columns that a gpytorch kernel does not see.
     """
     model = _model(estimator)
-    lengthscale: Array = model.stack.bottom.kernel.lengthscale.detach().cpu().numpy()
+    kernel = model.stack.bottom.kernel
+    lengthscale: Array = kernel.lengthscale.detach().cpu().numpy()
     warp = _warp(model)
     if warp is not None or not model.stack.has_features:
         # Latent covariates, if the layer sees any, come after the columns of X.
-        lengthscale = lengthscale[:, : len(model.x_scale.unit)] * model.x_scale.unit
+        D = len(model.x_scale.unit)
+        if kernel.columns is not None:
+            columns = kernel.columns.cpu().numpy()
+            seen, n_columns = lengthscale, max(D, columns.max() + 1)
+            lengthscale = np.full((len(seen), n_columns), np.inf)
+            lengthscale[:, columns] = seen
+        lengthscale = lengthscale[:, :D] * model.x_scale.unit
     if warp is not None:
         lengthscale = lengthscale / warp.slope().cpu().numpy()
     return _squeezed(estimator, lengthscale)
@@ -178,8 +185,9 @@ def sample_functions(self: Any, n_samples: int = 1, random_state: Any = 0) -> Fu
     Raises
     ------
     NotImplementedError
-        If the model is not one of GP layers alone: if it has a readout or latent covariates;
-        or if a kernel that functions are drawn for has no known spectral density.
+        If the model is not one of GP layers and normal noise alone: if it has a readout, latent
+        covariates or another likelihood (bounds of censored targets are fine); or if a kernel that
+        functions are drawn for has no known spectral density.
     """
     return _draw_functions(self, n_samples, random_state, prior=False)
 
@@ -210,11 +218,15 @@ def sample_prior_functions(self: Any, n_samples: int = 1, random_state: Any = 0)
 def _draw_functions(self: Any, n_samples: int, random_state: Any, *, prior: bool) -> FunctionDraws:
     fitted = self._snapshot()
     check_scalar(n_samples, "n_samples", Integral, min_val=1)
-    if not fitted.model_.has_gp_outputs:
+    model = fitted.model_
+    if not model.has_gp_outputs:
+        between = "a readout or latent covariates stand"
+        if model.has_gp_latents:
+            between = f"the {type(model.likelihood).__name__} likelihood stands"
         raise NotImplementedError(
-            f"{type(self).__name__} cannot be drawn as a function of x: a readout or latent "
-            "covariates stand between its GPs and y; predict_dist(X).rvs() draws rows"
+            f"{type(self).__name__} cannot be drawn as a function of x: {between} between its GPs "
+            "and y; predict_dist(X).rvs() draws rows"
         )
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     shape = fitted._output_shape
-    return FunctionDraws(fitted.model_, shape, int(n_samples), seed, prior=prior)
+    return FunctionDraws(model, shape, int(n_samples), seed, prior=prior)

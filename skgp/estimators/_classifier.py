@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import unique_labels
 
 from skgp.core.subsample import BoolArray
 from skgp.distributions import Bernoulli, Categorical
@@ -127,7 +128,7 @@ class Classifier(ClassifierMixin, Estimator):
                 "partial_fit does not support class_weight='balanced', for the shares of the "
                 "classes in a stream are unknown: pass a dict of weights"
             )
-        declared = None if classes is None else np.unique(classes)
+        declared = None if classes is None else unique_labels(classes)
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
             rows = working._rows(X, y, sample_weight, declared, reset=not working._is_fitted())

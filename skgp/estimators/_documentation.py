@@ -118,7 +118,8 @@ SHARED: Final[dict[str, str]] = {
     "hyperparameters": """\
         lengthscales_ : array (D,) or (W, D)
             Of the first layer, in the units of X; of the features if there is a feature extractor.
-            With a power transform they hold at the mean of the column.
+            With a power transform they hold at the mean of the column. Infinite for columns that a
+            gpytorch kernel with active_dims does not see.
         input_powers_ : array (D,)
             Powers of the Box-Cox transforms of the columns of X that the kernel sees, see
             `input_warping`; one where it sees the column as it is.

@@ -49,9 +49,12 @@ def sample_y(estimator: Any, X: Any, n_samples: int = 1, random_state: Any = 0) 
 def covariance_over_rows(estimator: Any, X: Any) -> Array:
     """Covariance of y over the rows of X, noise included."""
     fitted = estimator._snapshot()
-    if not fitted.model_.has_gp_outputs:
+    model, name = fitted.model_, type(estimator).__name__
+    if not model.has_gp_outputs:
+        if model.has_gp_latents:
+            name += f" with the {type(model.likelihood).__name__} likelihood"
         raise NotImplementedError(
-            f"return_cov asks for the covariance over rows, which {type(estimator).__name__} does "
-            "not have; predict_dist(X).cov() is the covariance over the outputs of each row"
+            f"return_cov asks for the covariance over rows, which {name} does not have; "
+            "predict_dist(X).cov() is the covariance over the outputs of each row"
         )
-    return joint_covariance(fitted.model_, fitted._inputs(X), fitted._output_shape)
+    return joint_covariance(model, fitted._inputs(X), fitted._output_shape)

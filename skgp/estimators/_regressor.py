@@ -13,7 +13,7 @@ from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.estimators._joint import covariance_over_rows, sample_y
-from skgp.fitting.arguments import output_names
+from skgp.fitting.arguments import check_order, output_names
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
@@ -201,9 +201,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         RuntimeError
             If both are asked for.
         NotImplementedError
-            If a covariance over rows is asked for, and the model is not one of GP layers alone: if
-            it has a readout, latent covariates or no GPs; or if hidden functions are sampled, and
-            their kernel has no known spectral density.
+            If a covariance over rows is asked for, and the model has a readout, latent covariates,
+            a likelihood other than "normal" and "censored", or no GPs; or if hidden functions are
+            sampled, and their kernel has no known spectral density.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
@@ -278,8 +278,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         Raises
         ------
         ValueError
-            For bounds of censored targets, which have none.
+            For bounds of censored targets, which have none, and for columns in another order.
         """
+        check_order("y", self._names_of(y), self._names)
         if self._kind is BOUNDS and np.ndim(y) == 2:
             raise ValueError(
                 "bounds of censored targets have no R^2: pass scoring=skgp.scoring.neg_nll_scorer"

@@ -88,6 +88,17 @@ def output_names(y: Any) -> tuple[str, ...] | None:
     return tuple(names) if has_names else None
 
 
+def check_order(name: str, given: tuple[str, ...] | None, known: tuple[str, ...] | None) -> None:
+    """Refuse columns that have the names of the outputs in another order, a sure mistake."""
+    if given is None or known is None or given == known:
+        return
+    if sorted(given) == sorted(known):
+        raise ValueError(
+            f"{name} has the columns {list(given)}, and those of the outputs are {list(known)}: "
+            "pass them in the same order"
+        )
+
+
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:
     """Refuse weights of classes, by label, that no row can have, and name the class."""
     for label, weight in class_weight.items():

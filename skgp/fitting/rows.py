@@ -18,7 +18,14 @@ from sklearn.utils.validation import (
 )
 
 from skgp.core.maps import taken
-from skgp.fitting.arguments import LEAST_WEIGHT, inputs_to_check, reading, unmasked
+from skgp.fitting.arguments import (
+    LEAST_WEIGHT,
+    check_order,
+    inputs_to_check,
+    output_names,
+    reading,
+    unmasked,
+)
 
 Array = npt.NDArray[Any]
 
@@ -107,6 +114,7 @@ def check_rows(
     """
     X = _check_inputs(estimator, X, y, reset, suffix)
     name = f"y{suffix}"
+    check_order(f"noise_variance{suffix}", output_names(noise_variance), output_names(y))
     y = read(y, name)
     check_consistent_length(X, y)
     check_magnitude(y, name)

@@ -276,6 +276,23 @@ def test_stream_with_declared_classes() -> None:
         model.partial_fit(X, codes + 1)
 
 
+def test_declared_classes_are_labels() -> None:
+    X, codes = table(n_classes=2)
+    names = np.array(["no", "yes"])[codes]
+    for classes, y, match in (
+        ([0.0, 1.0, np.nan], codes, "Input contains NaN"),
+        ([0.0, 1.0, 1.5], codes, "Unknown label type"),
+        (["no", "yes", 3], names, "Mix of label input types"),
+    ):
+        model = SVGPClassifier(**SMALL)
+        # scikit-learn casts the missing one first
+        with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=match):
+            model.partial_fit(X, y, classes=classes)
+        assert not hasattr(model, "classes_")
+    model = SVGPClassifier(**SMALL).partial_fit(X, names.astype(object), classes=["yes", "no"])
+    assert model.partial_fit(X, names).score(X, names) > 0.5
+
+
 def test_early_stopping_and_warm_start() -> None:
     X, codes = table(n_classes=2)
     model = make("svgp", early_stopping=True, warm_start=True).fit(X, codes)

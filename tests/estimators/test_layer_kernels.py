@@ -85,3 +85,20 @@ def test_kernels_that_are_none(table, make, kernel, message):
 def test_one_layer_has_one_kernel(table):
     with pytest.raises(ValueError, match="The 'kernel' parameter of SVGPRegressor"):
         SVGPRegressor(kernel=["rbf"], **SMALL).fit(*table)
+
+
+def test_lengthscales_are_those_of_the_columns_that_the_kernel_sees(table):
+    """Whatever their order, and in parts of kernels too."""
+    X, y = table
+    X = np.column_stack([X[:, 0], 100.0 * X[:, 1], 1e4 * X[:, 0] ** 2])
+    rbf, scaled = gpytorch.kernels.RBFKernel, gpytorch.kernels.ScaleKernel
+    for kernel, columns in (
+        (rbf(ard_num_dims=2, active_dims=[1, 0]), [1, 0]),
+        (rbf(ard_num_dims=2, active_dims=[0, 2]), [0, 2]),
+        (scaled(rbf(active_dims=[1])), [1]),
+        (scaled(gpytorch.kernels.LinearKernel() * rbf(active_dims=[2])), [2]),
+    ):
+        model = SVGPRegressor(kernel=kernel, **SMALL).fit(X, y)
+        expected = np.full(3, np.inf)
+        expected[columns] = to_array(model.stack_.bottom.kernel.lengthscale)[0]
+        np.testing.assert_allclose(model.lengthscales_, expected * X.std(axis=0))

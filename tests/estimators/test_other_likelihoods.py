@@ -185,3 +185,16 @@ def test_streams_and_searches(likelihood: str) -> None:
         warnings.simplefilter("ignore")
         scores = cross_val_score(pipeline, X, y, cv=2, scoring=neg_nll_scorer)
     assert np.isfinite(scores).all()
+
+
+def test_what_the_likelihood_makes_impossible_is_said_so() -> None:
+    X, y = make_rows("poisson")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        params = {"n_inducing": 5, "max_iter": 2}
+        model = SVGPRegressor(likelihood="poisson", **params).fit(X[:40], y[:40])
+    with pytest.raises(NotImplementedError, match="SVGPRegressor with the Poisson likelihood does"):
+        model.predict(X, return_cov=True)
+    for method in (model.sample_functions, model.sample_prior_functions):
+        with pytest.raises(NotImplementedError, match="the Poisson likelihood stands between"):
+            method()

@@ -100,6 +100,24 @@ def test_a_stream_and_a_warm_start_keep_the_names_and_their_order(rows: tuple[An
         skgp.SVGPRegressor(**SMALL).fit(X, frame, X_val=X, y_val=frame[["rain", "wind"]])
 
 
+def test_scores_and_known_noise_have_the_order_of_the_outputs(rows: tuple[Any, Any]) -> None:
+    X, Y = rows
+    frame = pd.DataFrame(Y, columns=NAMES)
+    swapped = frame[["rain", "wind"]]
+    model = skgp.ExactGPRegressor(max_iter=2, random_state=0).fit(X, frame)
+    assert (
+        model.score(X, frame) == model.score(X, Y) == model.score(X, frame.set_axis([0, 1], axis=1))
+    )
+    with pytest.raises(ValueError, match=r"y has the columns \['rain', 'wind'\].*same order"):
+        model.score(X, swapped)
+    model.fit(X, frame, noise_variance=frame.add_prefix("noise of ") ** 2)
+    with pytest.raises(ValueError, match="noise_variance has the columns"):
+        model.fit(X, frame, noise_variance=swapped**2)
+    held_out = {"X_val": X, "y_val": frame, "noise_variance_val": swapped**2}
+    with pytest.raises(ValueError, match="noise_variance_val has the columns"):
+        model.fit(X, frame, **held_out)
+
+
 def test_displays_take_and_show_names(rows: tuple[Any, Any]) -> None:
     X, Y = rows
     frame = pd.DataFrame(Y, columns=NAMES)

@@ -39,7 +39,11 @@ class GPyTorchKernel(Kernel):
 
     @property
     def lengthscale(self) -> Tensor:
-        return torch.stack([_find_lengthscale(kernel) for kernel in self.kernels])
+        return torch.stack([_find_lengthscale(kernel)[0] for kernel in self.kernels])
+
+    @property
+    def columns(self) -> Tensor | None:
+        return _find_lengthscale(self.kernels[0])[1]
 
     def Kuu(self, Z: Tensor) -> Tensor:
         return self._stacked(Z, shape=(Z.shape[-2],) * 2)
@@ -95,9 +99,19 @@ class GPyTorchKernel(Kernel):
         return total
 
 
-def _find_lengthscale(kernel: nn.Module) -> Tensor:
-    for module in kernel.modules():
-        if isinstance(module, gpytorch.kernels.Kernel) and module.has_lengthscale:
-            lengthscale: Tensor = module.lengthscale
-            return lengthscale.flatten()
-    return torch.full((1,), math.nan, dtype=torch.float32)
+def _find_lengthscale(
+    kernel: nn.Module, columns: Tensor | None = None, is_scaled: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """The first lengthscale of a tree of kernels, and the columns that it is of, if not all."""
+    if isinstance(kernel, gpytorch.kernels.Kernel):
+        chosen: Tensor | None = kernel.active_dims  # among those that the parent chose
+        if chosen is not None and not is_scaled:  # a scale has the columns of what it scales
+            columns = chosen if columns is None else columns[chosen]
+        if kernel.has_lengthscale:
+            return kernel.lengthscale.flatten(), columns
+    is_scaled = isinstance(kernel, gpytorch.kernels.ScaleKernel)
+    for part in kernel.children():
+        found = _find_lengthscale(part, columns, is_scaled)
+        if not found[0].isnan().all():
+            return found
+    return torch.full((1,), math.nan, dtype=torch.float32), None

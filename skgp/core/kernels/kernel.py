@@ -43,6 +43,11 @@ class Kernel(nn.Module, ABC):
     def lengthscale(self) -> Tensor:
         """Lengthscales (W, D), or (W, 1) if all inputs share them; NaN where there are none."""
 
+    @property
+    def columns(self) -> Tensor | None:
+        """Numbers of the inputs that the lengthscales are of; None if these are all."""
+        return None
+
     @abstractmethod
     def Kuu(self, Z: Tensor) -> Tensor:
         """Covariance (W, M, M) of inducing inputs Z (W, M, D)."""
