@@ -140,6 +140,7 @@ class Hidden:
         n_hidden, n_latents = self.number(len(mixing)), latent.shape[1]
         generator = setup.generator("units")
         weight = torch.randn(n_hidden, n_latents, generator=generator, dtype=latent.dtype)
+        weight /= math.sqrt(n_latents)  # or units of many functions would start saturated
         bias = torch.randn(n_hidden, generator=generator, dtype=latent.dtype)
         units = NeuralUnits(ACTIVATIONS[self.activation], weight, bias, _BIAS_VAR)
         with torch.no_grad():

@@ -115,6 +115,16 @@ def test_plain_start_is_a_principal_component_model(table, cls):
     assert model.fit(X, Y).score(X, Y) > (0.9 if cls in PLAIN else 0.4)
 
 
+def test_units_of_many_functions_start_as_wide_as_those_of_one(table):
+    """Before their bias, of latent functions of unit variance: wider ones would be saturated."""
+    X, Y = table
+    for n_latents in (1, 5):
+        model = NeuralMOGPRegressor(**SMALL | {"max_iter": 1, "n_restarts": 1}, n_hidden=4000)
+        model.set_params(n_latents=n_latents, learning_rate_init=1e-9, n_inducing=2)
+        weight = model.fit(X, Y).stack_.readout.units.weight
+        assert weight.square().sum(1).mean().item() == pytest.approx(1.0, rel=0.1)
+
+
 def test_annealing_lasts_for_its_epochs(table):
     """Three batches an epoch; the step of the model counts on over a second fit."""
     X, Y = table
