@@ -24,6 +24,9 @@ _Nodes: TypeAlias = tuple[IntArray, FloatArray, FloatArray, tuple[FloatArray, ..
 # Step of the five-point derivative, in standard deviations of the base: truncation and rounding
 # errors are then both about 1e-12.
 _STEP = 1e-3
+# Relative error that the values of a transformation may have, one in float32 too.
+_ROUNDING = 1e-7
+_FAR = 10.0  # standard deviations of the base
 
 
 @final
@@ -33,8 +36,9 @@ class MonotoneTransformed(ContinuousDistribution):
     It serves models that were trained on transformed targets z = func(y). All functions act
     elementwise on arrays of shape (m,), or (m, P) with P outputs, for any m; an output may have
     its own transformation. Distribution functions, quantiles and samples are exact, moments and
-    scores come from quadrature. Values that `func` gives no number for are outside the support:
-    their density is 0, and their cdf 0 below it and 1 above.
+    scores come from quadrature. Values that `func` gives no number for, or that `inverse_func`
+    does not reach, are outside the support: their density is 0, and their cdf 0 below it and 1
+    above.
 
     A transformation that is constant over a range of z, as the inverse of a QuantileTransformer is
     beyond the extremes of what it was fitted to, puts atoms into the distribution of Y. Moments,
@@ -141,21 +145,21 @@ class MonotoneTransformed(ContinuousDistribution):
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
         points = self._points(y)
-        z = self._forward(points)
+        z = self._place(points)
         return _add_log_slope(self._base.logpdf(z), self._log_slope(points, z))
 
     def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
         points = self._observations(Y, "Y")
-        z = self._forward(points)
+        z = self._place(points)
         slope = np.where(np.isnan(points), 0.0, self._log_slope(points, z))
         return _add_log_slope(self._base.joint_logpdf(z), slope.reshape(len(self), -1).sum(axis=1))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._forward(self._points(y))
+        z = self._place(self._points(y))
         return np.where(self._beside(self._sign, z) > 0.0, self._base.cdf(z), self._base.sf(z))
 
     def sf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._forward(self._points(y))
+        z = self._place(self._points(y))
         return np.where(self._beside(self._sign, z) > 0.0, self._base.sf(z), self._base.cdf(z))
 
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
@@ -175,6 +179,7 @@ class MonotoneTransformed(ContinuousDistribution):
         # int (F_Y(x) - 1{x >= y})^2 dx by parts, with g = inverse_func, z0 = func(y):
         #   CRPS = 2 E[F_Z(Z) |y - g(Z)| 1{Z < z0} + (1 - F_Z(Z)) |y - g(Z)| 1{Z > z0}].
         y0 = self._observations(y).reshape(-1)
+        # Of an observation beyond an atom the number of the atom, at which there is a kink.
         z0 = self._forward(self._observations(y)).reshape(-1)
         out = np.empty(y0.size)
         signs = np.tile(self._sign, len(self))
@@ -215,15 +220,45 @@ class MonotoneTransformed(ContinuousDistribution):
 
     def _forward(self, y: FloatArray) -> FloatArray:
         """Z of observed values; beyond the support it is infinite, as nothing lies there."""
-        z = self._apply(self._func, y, "func")
+        infinite = np.isinf(y)
+        points = y
+        if infinite.any():  # which scikit-learn's transformers refuse
+            inner = _apply(self._inverse_func, self._base.mean(), "inverse_func")
+            points = np.where(infinite, self._beside(inner, y), y)
+        z = self._apply(self._func, points, "func")
         undefined = np.isnan(z) & ~np.isnan(y)
-        if not undefined.any():
-            return z
-        # The support is an interval that holds the median: beyond it is below or above.
-        with np.errstate(invalid="ignore"):
-            side = np.sign(y - self._beside(self.median(), y))
-            beyond = side * self._beside(self._sign, y) * np.inf
-        return np.where(undefined, beyond, z)
+        if undefined.any():
+            # The support is an interval that holds the median: beyond it is below or above.
+            with np.errstate(invalid="ignore"):
+                side = np.sign(y - self._beside(self.median(), y))
+                beyond = side * self._beside(self._sign, y) * np.inf
+            z = np.where(undefined, beyond, z)
+        return np.where(infinite, y * self._beside(self._sign, y), z) if infinite.any() else z
+
+    def _place(self, y: FloatArray) -> FloatArray:
+        """Z of observed values, infinite beyond the image of `inverse_func`.
+
+        There `func` gives the number of the atom at the end of the image, as one that clips does.
+        """
+        z = self._forward(y)
+        sign = self._beside(self._sign, y)
+        inner = np.isfinite(y) & np.isfinite(z)
+        some = np.where(inner, z, self._beside(self._base.mean(), y))
+        side = np.where(inner, self._beyond(y, some), 0.0)
+        if side.any():
+            # A value may differ from its image by more than rounding for other reasons: it is
+            # beyond the image if no number in its direction is mapped to it or past it.
+            step = np.abs(some) + _FAR * self._beside(self._base.std(), y)
+            side *= self._beyond(y, some + side * sign * step) == side
+        return np.where(side == 0.0, z, np.copysign(np.inf, side * sign))
+
+    def _beyond(self, y: FloatArray, z: FloatArray) -> FloatArray:
+        """Whether values are above the images of z, 1, or below, -1, by more than rounding."""
+        image = self._apply(self._inverse_func, z, "inverse_func")
+        with np.errstate(invalid="ignore", over="ignore"):
+            size = np.maximum(np.abs(y), np.abs(image))
+            is_off = np.isfinite(image) & (np.abs(y - image) > _ROUNDING * size)
+            return np.where(is_off, np.sign(y - image), 0.0)
 
     def _inverse(self, z: FloatArray) -> FloatArray:
         """`inverse_func` of an array (n, P, k)."""
@@ -256,6 +291,7 @@ class MonotoneTransformed(ContinuousDistribution):
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._func_derivative is not None:
                 return np.log(np.abs(self._apply(self._func_derivative, y, "func_derivative")))
+            z = np.where(np.isinf(z), self._beside(self._base.mean(), z), z)  # of density 0
             h = _STEP * self._beside(self._base.std(), z)
             g = [self._apply(self._inverse_func, z + k * h, "inverse_func") for k in (-2, -1, 1, 2)]
             return -np.log(np.abs((g[0] - 8.0 * g[1] + 8.0 * g[2] - g[3]) / (12.0 * h)))
