@@ -8,12 +8,15 @@ from scipy.special import log_ndtr
 
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution
+from skgp.distributions._counts import CountMixture
 from skgp.distributions._density import logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
 from skgp.distributions._typing import FloatArray
 
 _LOG_HALF: Final = -np.log(2.0)
+_FEW: Final = 40  # counts whose probabilities are added up
+_TINY: Final = 1e-200  # probability that is a sum of fewer still
 
 
 @singledispatch
@@ -45,6 +48,36 @@ def _of_normals(dist: NormalMixture, lower: FloatArray, upper: FloatArray) -> Fl
 def _of_transformed(dist: MonotoneTransformed, lower: FloatArray, upper: FloatArray) -> FloatArray:
     a, b = dist._place(lower), dist._place(upper)
     return log_probability(dist._base, np.minimum(a, b), np.maximum(a, b))
+
+
+@log_probability.register
+def _of_counts(dist: CountMixture, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    first, last = np.maximum(np.ceil(lower), 0.0), np.floor(upper)
+    low, high = dist.cdf(first - 1.0), dist.sf(first - 1.0)
+    p = np.where(low > 0.5, high - dist.sf(last), dist.cdf(last) - low)
+    with np.errstate(divide="ignore"):
+        out = np.log(np.maximum(p, 0.0))
+    few = last - first < _FEW
+    rows = np.flatnonzero(few | (p < _TINY))
+    if rows.size:
+        is_up = (few | (low > 0.5))[rows]
+        start, left = np.where(is_up, first[rows], last[rows]), last[rows] - first[rows]
+        steps = np.where(is_up, 1.0, -1.0)[..., np.newaxis] * np.arange(_FEW)
+        log_p = dist[rows].logpdf(start[..., np.newaxis] + steps)
+        log_p = np.where(np.arange(_FEW) <= left[..., np.newaxis], log_p, -np.inf)
+        out[rows] = logsumexp(np.column_stack([log_p, _log_rest(log_p, left - _FEW + 1.0)]))
+    return out
+
+
+def _log_rest(log_p: FloatArray, size: FloatArray) -> FloatArray:
+    """Logarithm of the sum of `size` more terms of a tail, of which each is about r times the last.
+
+    In a far tail the ratio r of one count to the next changes slowly.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        log_r = log_p[..., -1] - log_p[..., -2]
+        rest = log_p[..., -1] + log_r + np.log(np.expm1(log_r * size) / np.expm1(log_r))
+    return np.where((size > 0.0) & (log_r < 0.0), rest, -np.inf)
 
 
 def _log_difference(a: FloatArray, b: FloatArray) -> FloatArray:

@@ -5,9 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
 from sklearn.preprocessing import QuantileTransformer
 
-from skgp.distributions import MonotoneTransformed, NormalMixture
+from skgp.distributions import CountMixture, MonotoneTransformed, NormalMixture
 from skgp.scoring import crps, nll
 
 INF = np.inf
@@ -132,3 +133,38 @@ def test_bounds_behind_a_transformer_that_refuses_no_rows() -> None:
     )
     assert nll([[0.0, INF], [-INF, 0.0]], dist) == pytest.approx(np.log(2.0))
     assert nll([[0.0, 0.0], [0.5, 0.5]], dist) == pytest.approx(nll([0.0, 0.5], dist))
+
+
+def log_sum_of_counts(mean: float, std: float, counts: range) -> float:
+    """log P(Y in counts) of Poisson counts whose log rate is N(mean, std^2), by brute force."""
+    f = mean + std * np.linspace(-40.0, 40.0, 8001)
+    terms = stats.poisson.logpmf(np.array(counts)[:, np.newaxis], np.exp(f))
+    return float(logsumexp(terms + stats.norm.logpdf(f, mean, std) + np.log(f[1] - f[0])))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "counts"),
+    [
+        (3.0, 5.0, range(3, 6)),
+        (2.5, 5.9, range(3, 6)),
+        (2.0, 200.0, range(2, 201)),
+        (-INF, 4.0, range(5)),
+        (6.0, INF, range(6, 400)),
+        (2000.0, INF, range(2000, 2800)),
+        (8000.0, INF, range(8000, 9200)),
+        (8000.0, 8100.0, range(8000, 8101)),
+        (3.1, 3.9, range(0)),
+        (-3.0, -1.0, range(0)),
+    ],
+)
+def test_bounds_of_counts_are_counts_themselves(lower: float, upper: float, counts: range) -> None:
+    dist = CountMixture(NormalMixture.normal([1.0, 1.0], [0.3, 0.3]))
+    expected = -log_sum_of_counts(1.0, 0.3, counts) if counts else INF
+    assert nll([[lower, upper]] * 2, dist) == pytest.approx(expected, rel=1e-7)
+    assert nll([[3.0, 3.0], [2.5, 3.5]], dist) == pytest.approx(nll([3.0, 3.0], dist))
+
+
+def test_bounds_in_the_lower_tail_of_counts() -> None:
+    dist = CountMixture(NormalMixture.normal([8.0], [0.001]))
+    expected = -log_sum_of_counts(8.0, 0.001, range(100))
+    assert nll([[0.0, 99.0]], dist) == pytest.approx(expected, rel=1e-7)
