@@ -13,8 +13,8 @@ from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nod
 from skgp.distributions._magnitude import binary_exponent
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import Names
-from skgp.distributions._quadrature import panel_quadrature
-from skgp.distributions._typing import FloatArray, IntArray, RandomState
+from skgp.distributions._quadrature import PANEL_NODES, REACH, panel_quadrature
+from skgp.distributions._typing import BoolArray, FloatArray, IntArray, RandomState
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
 
@@ -27,6 +27,9 @@ _STEP = 1e-3
 # Relative error that the values of a transformation may have, one in float32 too.
 _ROUNDING = 1e-7
 _FAR = 10.0  # standard deviations of the base
+# Standard deviations of components that moments look at, more if the last panels have such a share.
+_REACHES = (REACH, 14, 24, 38)
+_NEGLIGIBLE = 3e-9
 
 
 @final
@@ -119,26 +122,15 @@ class MonotoneTransformed(ContinuousDistribution):
         return f"MonotoneTransformed({self._base!r})"
 
     def mean(self) -> FloatArray:
-        out = np.empty(len(self) * self._sign.size)
-        for cells, z, weights, _ in self._quadrature():
-            out[cells] = np.sum(weights * self._at_nodes(z), axis=1)
-        return out.reshape(self.shape)
+        return self._moment(None).reshape(self.shape)
 
     def var(self) -> FloatArray:
         with np.errstate(over="ignore", under="ignore"):
             return np.square(self.std())
 
     def std(self) -> FloatArray:
-        # Deviations are squared in a power of two near the largest one of their cell.
         centre = self.mean().reshape(-1)
-        out = np.empty(centre.size)
-        for cells, z, weights, _ in self._quadrature():
-            with np.errstate(invalid="ignore"):  # an infinite mean
-                deviation = self._at_nodes(z) - centre[cells, None]
-            unit = binary_exponent(deviation)
-            squares = np.ldexp(deviation, -unit) ** 2
-            out[cells] = np.ldexp(np.sqrt(np.sum(weights * squares, axis=1)), unit[:, 0])
-        return np.where(np.isinf(centre), np.inf, out).reshape(self.shape)
+        return np.where(np.isinf(centre), np.inf, self._moment(centre)).reshape(self.shape)
 
     def median(self) -> FloatArray:
         return _apply(self._inverse_func, self._base.median(), "inverse_func")
@@ -296,7 +288,26 @@ class MonotoneTransformed(ContinuousDistribution):
             g = [self._apply(self._inverse_func, z + k * h, "inverse_func") for k in (-2, -1, 1, 2)]
             return -np.log(np.abs((g[0] - 8.0 * g[1] + 8.0 * g[2] - g[3]) / (12.0 * h)))
 
-    def _quadrature(self, split: FloatArray | None = None) -> Iterator[_Nodes]:
+    def _moment(self, centre: FloatArray | None, reach: int = REACH) -> FloatArray:
+        """Means of cells, or roots of their mean squared deviations from a centre."""
+        out, is_cut = (
+            np.empty(len(self) * self._sign.size),
+            np.zeros((len(self), self._sign.size), bool),
+        )
+        for cells, z, weights, _ in self._quadrature(reach=reach):
+            at = None if centre is None else centre[cells, None]
+            out[cells], is_cut.reshape(-1)[cells] = _moment(self._at_nodes(z), weights, at)
+        rows = np.flatnonzero(is_cut.any(axis=1))
+        if rows.size and reach < _REACHES[-1]:
+            # Values such as exp(z) have their moments where the density of z is small already.
+            cells = np.arange(out.size).reshape(is_cut.shape)[rows].reshape(-1)
+            further = _REACHES[_REACHES.index(reach) + 1]
+            wider = self._take(rows)._moment(None if centre is None else centre[cells], further)
+            use = is_cut.reshape(-1)[cells] & np.isfinite(wider)
+            out[cells] = np.where(use, wider, out[cells])
+        return out
+
+    def _quadrature(self, split: FloatArray | None = None, reach: int = REACH) -> Iterator[_Nodes]:
         """Nodes of Z, weights that include its density, and components, by chunks of cells."""
         n_outputs = self._sign.size
         n_components = self._base.components().mean.shape[1]
@@ -304,7 +315,7 @@ class MonotoneTransformed(ContinuousDistribution):
             parts = self._base._cells(rows)
             first = rows.start * n_outputs
             kinks = None if split is None else split[first : rows.stop * n_outputs]
-            for cells, z, weights in panel_quadrature(*parts, split=kinks, group=n_outputs):
+            for cells, z, weights in panel_quadrature(*parts, kinks, n_outputs, reach):
                 log_w, mean, std = (part[cells] for part in parts)
                 weights = weights * np.exp(logpdf_at_nodes(z, log_w, mean, std))
                 yield first + cells, z, weights, (log_w, mean, std)
@@ -318,6 +329,30 @@ def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
         raise ValueError(f"{name} must act elementwise: it turned shape {values.shape} into "
                          f"{result.shape}")  # fmt: skip
     return result
+
+
+def _moment(
+    y: FloatArray, weights: FloatArray, centre: FloatArray | None
+) -> tuple[FloatArray, BoolArray]:
+    """A moment of cells by nodes (cells, G), and whether it goes on beyond the ends of them."""
+    if centre is None:
+        terms = weights * y
+        value = total = np.sum(terms, axis=1)
+    else:
+        # Squared in a power of two near the largest deviation of their cell.
+        with np.errstate(invalid="ignore"):  # an infinite mean
+            deviation = y - centre
+        unit = binary_exponent(deviation)
+        terms = weights * np.ldexp(deviation, -unit) ** 2
+        total = np.sum(terms, axis=1)
+        value = np.ldexp(np.sqrt(total), unit[:, 0])
+    with np.errstate(invalid="ignore", over="ignore"):
+        ends = np.abs(terms[:, :PANEL_NODES].sum(axis=1))
+        ends += np.abs(terms[:, -PANEL_NODES:].sum(axis=1))
+        is_cut: BoolArray = ends > _NEGLIGIBLE * np.abs(total)
+        if is_cut.any():  # unless terms of two signs cancel
+            is_cut[is_cut] = ends[is_cut] > _NEGLIGIBLE * np.abs(terms[is_cut]).sum(axis=1)
+    return value, is_cut
 
 
 def _add_log_slope(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:

@@ -246,3 +246,42 @@ def test_inexact_inverses_are_not_taken_for_the_end_of_the_image():
         y = inverse(z)
         expected = base.cdf(np.asarray(forward(y), dtype=float))
         np.testing.assert_array_equal(MonotoneTransformed(base, inverse, forward).cdf(y), expected)
+
+
+@pytest.mark.parametrize("std", [0.8, 1.2, 2.0, 2.5, 3.0, 4.0, 6.0, 12.0])
+def test_moments_that_lie_far_out(std):
+    """exp(2 z) N(z; 0, std^2) has its peak at twice std standard deviations."""
+    dist = MonotoneTransformed(NormalMixture.normal([0.0, -1.0], std), np.exp, np.log)
+    scale = np.exp([0.0, -1.0])
+    np.testing.assert_allclose(dist.mean(), scale * np.exp(0.5 * std**2), rtol=2e-11)
+    expected = scale * np.exp(0.5 * std**2) * np.sqrt(np.expm1(std**2))
+    np.testing.assert_allclose(dist.std(), expected, rtol=2e-11)
+
+
+def test_moments_that_lie_far_out_of_some_cells_only():
+    """Rows and outputs of a mixture; the others stay as they are by themselves."""
+    mean = np.array([[[0.0, 1.0], [0.5, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])
+    std = np.array([[[0.3, 0.2], [0.4, 0.3]], [[0.3, 3.0], [0.2, 2.5]]])
+    weights = np.array([0.7, 0.3])
+
+    def inverse(z):
+        return np.column_stack([-z[:, 0], np.exp(z[:, 1])])
+
+    def forward(y):
+        return np.column_stack([-y[:, 0], np.log(y[:, 1])])
+
+    dist = MonotoneTransformed(NormalMixture(np.log(weights), mean, std), inverse, forward)
+    first, second = (np.exp(k * mean + 0.5 * (k * std) ** 2)[..., 1] @ weights for k in (1, 2))
+    np.testing.assert_allclose(dist.mean()[:, 1], first, rtol=1e-11)
+    np.testing.assert_allclose(dist.std()[:, 1], np.sqrt(second - first**2), rtol=1e-11)
+    np.testing.assert_array_equal(dist.std()[0], dist[:1].std()[0])
+    np.testing.assert_allclose(dist.mean()[:, 0], -mean[..., 0] @ weights, atol=1e-12)
+    assert dist[:0].std().shape == (0, 2)
+
+
+def test_undefined_far_ends_leave_moments_as_they_are():
+    def inverse(z):
+        return np.where(z > 10.0, np.nan, np.exp(2.0 * z))
+
+    dist = MonotoneTransformed(NormalMixture.normal([0.0], 1.0), inverse, np.log)
+    np.testing.assert_allclose(dist.std(), np.sqrt(np.expm1(4.0)) * np.exp(2.0), rtol=1e-6)
