@@ -30,6 +30,7 @@ _FAR = 10.0  # standard deviations of the base
 # Standard deviations of components that moments look at, more if the last panels have such a share.
 _REACHES = (REACH, 14, 24, 38)
 _NEGLIGIBLE = 3e-9
+_NEGLIGIBLE_OF_MIXTURES = 1e-11  # whose panels depend on the other rows, which results must not
 
 
 @final
@@ -294,9 +295,11 @@ class MonotoneTransformed(ContinuousDistribution):
             np.empty(len(self) * self._sign.size),
             np.zeros((len(self), self._sign.size), bool),
         )
-        for cells, z, weights, _ in self._quadrature(reach=reach):
+        for cells, z, weights, parts in self._quadrature(reach=reach):
             at = None if centre is None else centre[cells, None]
-            out[cells], is_cut.reshape(-1)[cells] = _moment(self._at_nodes(z), weights, at)
+            share = _NEGLIGIBLE if parts[0].shape[1] == 1 else _NEGLIGIBLE_OF_MIXTURES
+            found = _moment(self._at_nodes(z), weights, at, share)
+            out[cells], is_cut.reshape(-1)[cells] = found
         rows = np.flatnonzero(is_cut.any(axis=1))
         if rows.size and reach < _REACHES[-1]:
             # Values such as exp(z) have their moments where the density of z is small already.
@@ -332,7 +335,7 @@ def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
 
 
 def _moment(
-    y: FloatArray, weights: FloatArray, centre: FloatArray | None
+    y: FloatArray, weights: FloatArray, centre: FloatArray | None, share: float
 ) -> tuple[FloatArray, BoolArray]:
     """A moment of cells by nodes (cells, G), and whether it goes on beyond the ends of them."""
     if centre is None:
@@ -349,9 +352,9 @@ def _moment(
     with np.errstate(invalid="ignore", over="ignore"):
         ends = np.abs(terms[:, :PANEL_NODES].sum(axis=1))
         ends += np.abs(terms[:, -PANEL_NODES:].sum(axis=1))
-        is_cut: BoolArray = ends > _NEGLIGIBLE * np.abs(total)
+        is_cut: BoolArray = ends > share * np.abs(total)
         if is_cut.any():  # unless terms of two signs cancel
-            is_cut[is_cut] = ends[is_cut] > _NEGLIGIBLE * np.abs(terms[is_cut]).sum(axis=1)
+            is_cut[is_cut] = ends[is_cut] > share * np.abs(terms[is_cut]).sum(axis=1)
     return value, is_cut
 
 
