@@ -24,7 +24,7 @@ _MAGNITUDES = 10.0 ** np.arange(-3, 10)
 _PROBES = np.concatenate([-_MAGNITUDES, [0.0], _MAGNITUDES])
 _RTOL = 1e-12
 _MIXING_TOL = 1e-9
-_RANGE_STDS = 9.0  # as far as MonotoneTransformed integrates
+_RANGE_STDS = 9.0  # as far as MonotoneTransformed integrates at least
 _RANGE_POINTS = 257
 _FAR = 1e150  # stands for infinity, which transformers refuse; scaled it must not overflow
 

@@ -155,7 +155,7 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         q : float or array-like of shape (k,)
-            Probabilities in [0, 1]; 0 and 1 give -inf and inf.
+            Probabilities in [0, 1]; 0 and 1 give the ends of the support, such as -inf and inf.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class ContinuousDistribution(Distribution):
         Parameters
         ----------
         q : float or array-like of shape (k,)
-            Probabilities in [0, 1]; 0 and 1 give -inf and inf.
+            Probabilities in [0, 1]; 0 and 1 give the ends of the support, such as -inf and inf.
 
         Returns
         -------

@@ -32,7 +32,7 @@ class CountMixture(ContinuousDistribution):
 
     Given f a count is Poisson, or negative binomial with the variance mu + dispersion mu^2. Means
     and variances are exact, all else comes from quadrature over f. `logpdf` is the log probability
-    of a count, and minus infinity between the integers; quantiles are integers.
+    of a count, and minus infinity between the integers; quantiles are integers, that of zero is 0.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class CountMixture(ContinuousDistribution):
     Raises
     ------
     ValueError
-        If there are several outputs, or a dispersion is negative.
+        If there are several outputs, or a dispersion is negative or infinite.
 
     Examples
     --------
@@ -66,9 +66,10 @@ class CountMixture(ContinuousDistribution):
             raise ValueError("log_rate must be a NormalMixture of one output")
         size = log_rate.components().mean.shape[1]
         values = np.asarray(dispersion, dtype=np.float64)
-        if values.shape not in ((), (size,)) or not (values >= 0.0).all():
+        is_valid = np.isfinite(values) & (values >= 0.0)
+        if values.shape not in ((), (size,)) or not is_valid.all():
             raise ValueError(
-                f"dispersion must be a number or {size} numbers, none of them negative"
+                f"dispersion must be a number or {size} numbers, finite and not negative"
             )
         self._store(_base=log_rate, _dispersion=np.broadcast_to(values, (size,)).copy())
 

@@ -8,9 +8,11 @@ from skgp.distributions._chunks import chunks_by_cost
 from skgp.distributions._density import logpdf_at_nodes
 from skgp.distributions._typing import FloatArray, IntArray
 
-# Every component is resolved by panels of one of its standard deviations, out to nine of them.
-_EDGES = np.arange(-9.0, 10.0)
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+# Every component is resolved by panels of one of its standard deviations, out to nine of them or
+# more.
+REACH = 9
+PANEL_NODES = 8
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(PANEL_NODES)
 
 
 def panel_quadrature(
@@ -19,6 +21,7 @@ def panel_quadrature(
     std: FloatArray,
     split: FloatArray | None = None,
     group: int = 1,
+    reach: int = REACH,
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
     """Yield (cells, nodes, weights); nodes and weights of shape (len(cells), G).
 
@@ -26,9 +29,10 @@ def panel_quadrature(
     whole groups of `group` consecutive ones.
     """
     n_components = mean.shape[1]
-    low = np.min(mean - 9.0 * std, axis=1)
-    high = np.max(mean + 9.0 * std, axis=1)
-    n_union = _EDGES.size * n_components - 1
+    steps = np.arange(-reach, reach + 1.0)
+    low = np.min(mean - reach * std, axis=1)
+    high = np.max(mean + reach * std, axis=1)
+    n_union = steps.size * n_components - 1
     n_uniform = np.ceil((high - low) / std.min(axis=1))
     n_panels = np.minimum(n_uniform, n_union).astype(np.intp).reshape(-1, group).max(axis=1)
     for groups in chunks_by_cost(n_panels * (group * _NODES.size * n_components)):
@@ -37,7 +41,7 @@ def panel_quadrature(
         if size < n_union:  # uniform panels are narrow enough, and fewer
             edges = low[cells, None] + (high - low)[cells, None] * np.linspace(0, 1, size + 1)
         else:
-            edges = mean[cells, :, None] + std[cells, :, None] * _EDGES
+            edges = mean[cells, :, None] + std[cells, :, None] * steps
             edges = np.sort(edges.reshape(cells.size, -1), axis=1)
         if split is not None:
             inside = np.clip(split[cells], low[cells], high[cells])

@@ -13,8 +13,8 @@ from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nod
 from skgp.distributions._magnitude import binary_exponent
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import Names
-from skgp.distributions._quadrature import panel_quadrature
-from skgp.distributions._typing import FloatArray, IntArray, RandomState
+from skgp.distributions._quadrature import PANEL_NODES, REACH, panel_quadrature
+from skgp.distributions._typing import BoolArray, FloatArray, IntArray, RandomState
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
 
@@ -24,6 +24,13 @@ _Nodes: TypeAlias = tuple[IntArray, FloatArray, FloatArray, tuple[FloatArray, ..
 # Step of the five-point derivative, in standard deviations of the base: truncation and rounding
 # errors are then both about 1e-12.
 _STEP = 1e-3
+# Relative error that the values of a transformation may have, one in float32 too.
+_ROUNDING = 1e-7
+_FAR = 10.0  # standard deviations of the base
+# Standard deviations of components that moments look at, more if the last panels have such a share.
+_REACHES = (REACH, 14, 24, 38)
+_NEGLIGIBLE = 3e-9
+_NEGLIGIBLE_OF_MIXTURES = 1e-11  # whose panels depend on the other rows, which results must not
 
 
 @final
@@ -33,8 +40,9 @@ class MonotoneTransformed(ContinuousDistribution):
     It serves models that were trained on transformed targets z = func(y). All functions act
     elementwise on arrays of shape (m,), or (m, P) with P outputs, for any m; an output may have
     its own transformation. Distribution functions, quantiles and samples are exact, moments and
-    scores come from quadrature. Values that `func` gives no number for are outside the support:
-    their density is 0, and their cdf 0 below it and 1 above.
+    scores come from quadrature. Values that `func` gives no number for, or that `inverse_func`
+    does not reach, are outside the support: their density is 0, and their cdf 0 below it and 1
+    above.
 
     A transformation that is constant over a range of z, as the inverse of a QuantileTransformer is
     beyond the extremes of what it was fitted to, puts atoms into the distribution of Y. Moments,
@@ -115,47 +123,36 @@ class MonotoneTransformed(ContinuousDistribution):
         return f"MonotoneTransformed({self._base!r})"
 
     def mean(self) -> FloatArray:
-        out = np.empty(len(self) * self._sign.size)
-        for cells, z, weights, _ in self._quadrature():
-            out[cells] = np.sum(weights * self._at_nodes(z), axis=1)
-        return out.reshape(self.shape)
+        return self._moment(None).reshape(self.shape)
 
     def var(self) -> FloatArray:
         with np.errstate(over="ignore", under="ignore"):
             return np.square(self.std())
 
     def std(self) -> FloatArray:
-        # Deviations are squared in a power of two near the largest one of their cell.
         centre = self.mean().reshape(-1)
-        out = np.empty(centre.size)
-        for cells, z, weights, _ in self._quadrature():
-            with np.errstate(invalid="ignore"):  # an infinite mean
-                deviation = self._at_nodes(z) - centre[cells, None]
-            unit = binary_exponent(deviation)
-            squares = np.ldexp(deviation, -unit) ** 2
-            out[cells] = np.ldexp(np.sqrt(np.sum(weights * squares, axis=1)), unit[:, 0])
-        return np.where(np.isinf(centre), np.inf, out).reshape(self.shape)
+        return np.where(np.isinf(centre), np.inf, self._moment(centre)).reshape(self.shape)
 
     def median(self) -> FloatArray:
         return _apply(self._inverse_func, self._base.median(), "inverse_func")
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
         points = self._points(y)
-        z = self._forward(points)
+        z = self._place(points)
         return _add_log_slope(self._base.logpdf(z), self._log_slope(points, z))
 
     def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
         points = self._observations(Y, "Y")
-        z = self._forward(points)
+        z = self._place(points)
         slope = np.where(np.isnan(points), 0.0, self._log_slope(points, z))
         return _add_log_slope(self._base.joint_logpdf(z), slope.reshape(len(self), -1).sum(axis=1))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._forward(self._points(y))
+        z = self._place(self._points(y))
         return np.where(self._beside(self._sign, z) > 0.0, self._base.cdf(z), self._base.sf(z))
 
     def sf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._forward(self._points(y))
+        z = self._place(self._points(y))
         return np.where(self._beside(self._sign, z) > 0.0, self._base.sf(z), self._base.cdf(z))
 
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
@@ -175,6 +172,7 @@ class MonotoneTransformed(ContinuousDistribution):
         # int (F_Y(x) - 1{x >= y})^2 dx by parts, with g = inverse_func, z0 = func(y):
         #   CRPS = 2 E[F_Z(Z) |y - g(Z)| 1{Z < z0} + (1 - F_Z(Z)) |y - g(Z)| 1{Z > z0}].
         y0 = self._observations(y).reshape(-1)
+        # Of an observation beyond an atom the number of the atom, at which there is a kink.
         z0 = self._forward(self._observations(y)).reshape(-1)
         out = np.empty(y0.size)
         signs = np.tile(self._sign, len(self))
@@ -215,15 +213,45 @@ class MonotoneTransformed(ContinuousDistribution):
 
     def _forward(self, y: FloatArray) -> FloatArray:
         """Z of observed values; beyond the support it is infinite, as nothing lies there."""
-        z = self._apply(self._func, y, "func")
+        infinite = np.isinf(y)
+        points = y
+        if infinite.any():  # which scikit-learn's transformers refuse
+            inner = _apply(self._inverse_func, self._base.mean(), "inverse_func")
+            points = np.where(infinite, self._beside(inner, y), y)
+        z = self._apply(self._func, points, "func")
         undefined = np.isnan(z) & ~np.isnan(y)
-        if not undefined.any():
-            return z
-        # The support is an interval that holds the median: beyond it is below or above.
-        with np.errstate(invalid="ignore"):
-            side = np.sign(y - self._beside(self.median(), y))
-            beyond = side * self._beside(self._sign, y) * np.inf
-        return np.where(undefined, beyond, z)
+        if undefined.any():
+            # The support is an interval that holds the median: beyond it is below or above.
+            with np.errstate(invalid="ignore"):
+                side = np.sign(y - self._beside(self.median(), y))
+                beyond = side * self._beside(self._sign, y) * np.inf
+            z = np.where(undefined, beyond, z)
+        return np.where(infinite, y * self._beside(self._sign, y), z) if infinite.any() else z
+
+    def _place(self, y: FloatArray) -> FloatArray:
+        """Z of observed values, infinite beyond the image of `inverse_func`.
+
+        There `func` gives the number of the atom at the end of the image, as one that clips does.
+        """
+        z = self._forward(y)
+        sign = self._beside(self._sign, y)
+        inner = np.isfinite(y) & np.isfinite(z)
+        some = np.where(inner, z, self._beside(self._base.mean(), y))
+        side = np.where(inner, self._beyond(y, some), 0.0)
+        if side.any():
+            # A value may differ from its image by more than rounding for other reasons: it is
+            # beyond the image if no number in its direction is mapped to it or past it.
+            step = np.abs(some) + _FAR * self._beside(self._base.std(), y)
+            side *= self._beyond(y, some + side * sign * step) == side
+        return np.where(side == 0.0, z, np.copysign(np.inf, side * sign))
+
+    def _beyond(self, y: FloatArray, z: FloatArray) -> FloatArray:
+        """Whether values are above the images of z, 1, or below, -1, by more than rounding."""
+        image = self._apply(self._inverse_func, z, "inverse_func")
+        with np.errstate(invalid="ignore", over="ignore"):
+            size = np.maximum(np.abs(y), np.abs(image))
+            is_off = np.isfinite(image) & (np.abs(y - image) > _ROUNDING * size)
+            return np.where(is_off, np.sign(y - image), 0.0)
 
     def _inverse(self, z: FloatArray) -> FloatArray:
         """`inverse_func` of an array (n, P, k)."""
@@ -256,11 +284,33 @@ class MonotoneTransformed(ContinuousDistribution):
         with np.errstate(divide="ignore", invalid="ignore"):
             if self._func_derivative is not None:
                 return np.log(np.abs(self._apply(self._func_derivative, y, "func_derivative")))
+            z = np.where(np.isinf(z), self._beside(self._base.mean(), z), z)  # of density 0
             h = _STEP * self._beside(self._base.std(), z)
             g = [self._apply(self._inverse_func, z + k * h, "inverse_func") for k in (-2, -1, 1, 2)]
             return -np.log(np.abs((g[0] - 8.0 * g[1] + 8.0 * g[2] - g[3]) / (12.0 * h)))
 
-    def _quadrature(self, split: FloatArray | None = None) -> Iterator[_Nodes]:
+    def _moment(self, centre: FloatArray | None, reach: int = REACH) -> FloatArray:
+        """Means of cells, or roots of their mean squared deviations from a centre."""
+        out, is_cut = (
+            np.empty(len(self) * self._sign.size),
+            np.zeros((len(self), self._sign.size), bool),
+        )
+        for cells, z, weights, parts in self._quadrature(reach=reach):
+            at = None if centre is None else centre[cells, None]
+            share = _NEGLIGIBLE if parts[0].shape[1] == 1 else _NEGLIGIBLE_OF_MIXTURES
+            found = _moment(self._at_nodes(z), weights, at, share)
+            out[cells], is_cut.reshape(-1)[cells] = found
+        rows = np.flatnonzero(is_cut.any(axis=1))
+        if rows.size and reach < _REACHES[-1]:
+            # Values such as exp(z) have their moments where the density of z is small already.
+            cells = np.arange(out.size).reshape(is_cut.shape)[rows].reshape(-1)
+            further = _REACHES[_REACHES.index(reach) + 1]
+            wider = self._take(rows)._moment(None if centre is None else centre[cells], further)
+            use = is_cut.reshape(-1)[cells] & np.isfinite(wider)
+            out[cells] = np.where(use, wider, out[cells])
+        return out
+
+    def _quadrature(self, split: FloatArray | None = None, reach: int = REACH) -> Iterator[_Nodes]:
         """Nodes of Z, weights that include its density, and components, by chunks of cells."""
         n_outputs = self._sign.size
         n_components = self._base.components().mean.shape[1]
@@ -268,7 +318,7 @@ class MonotoneTransformed(ContinuousDistribution):
             parts = self._base._cells(rows)
             first = rows.start * n_outputs
             kinks = None if split is None else split[first : rows.stop * n_outputs]
-            for cells, z, weights in panel_quadrature(*parts, split=kinks, group=n_outputs):
+            for cells, z, weights in panel_quadrature(*parts, kinks, n_outputs, reach):
                 log_w, mean, std = (part[cells] for part in parts)
                 weights = weights * np.exp(logpdf_at_nodes(z, log_w, mean, std))
                 yield first + cells, z, weights, (log_w, mean, std)
@@ -282,6 +332,30 @@ def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
         raise ValueError(f"{name} must act elementwise: it turned shape {values.shape} into "
                          f"{result.shape}")  # fmt: skip
     return result
+
+
+def _moment(
+    y: FloatArray, weights: FloatArray, centre: FloatArray | None, share: float
+) -> tuple[FloatArray, BoolArray]:
+    """A moment of cells by nodes (cells, G), and whether it goes on beyond the ends of them."""
+    if centre is None:
+        terms = weights * y
+        value = total = np.sum(terms, axis=1)
+    else:
+        # Squared in a power of two near the largest deviation of their cell.
+        with np.errstate(invalid="ignore"):  # an infinite mean
+            deviation = y - centre
+        unit = binary_exponent(deviation)
+        terms = weights * np.ldexp(deviation, -unit) ** 2
+        total = np.sum(terms, axis=1)
+        value = np.ldexp(np.sqrt(total), unit[:, 0])
+    with np.errstate(invalid="ignore", over="ignore"):
+        ends = np.abs(terms[:, :PANEL_NODES].sum(axis=1))
+        ends += np.abs(terms[:, -PANEL_NODES:].sum(axis=1))
+        is_cut: BoolArray = ends > share * np.abs(total)
+        if is_cut.any():  # unless terms of two signs cancel
+            is_cut[is_cut] = ends[is_cut] > share * np.abs(terms[is_cut]).sum(axis=1)
+    return value, is_cut
 
 
 def _add_log_slope(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:

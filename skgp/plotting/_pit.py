@@ -24,10 +24,11 @@ _IDEAL = "calibrated"
 class PITDisplay(DiagnosticDisplay):
     """Histogram of the probability integral transform (PIT), flat for a calibrated model.
 
-    The PIT of a row is its predictive cdf at the outcome. A hump in the middle shows intervals that
-    are too wide, a U shape ones that are too narrow, a slope predictions that are too low or too
-    high. The band holds a bar of a calibrated model with the probability `level`; each bar by
-    itself, so with ten bars at 95 % one outside is no surprise.
+    The PIT of a row is its predictive cdf at the outcome, of a count the middle of the jump of the
+    cdf there: the histogram of a calibrated model is flat only if counts are large. A hump in the
+    middle shows intervals that are too wide, a U shape ones that are too narrow, a slope
+    predictions that are too low or too high. The band holds a bar of a calibrated model with the
+    probability `level`; each bar by itself, so with ten bars at 95 % one outside is no surprise.
 
     Parameters
     ----------

@@ -31,7 +31,8 @@ class ReliabilityDisplay(DiagnosticDisplay):
     For intervals, a curve below the diagonal shows too narrow predictive distributions, above it
     too wide ones. For quantiles, a curve off the diagonal in one direction shows a bias. The band
     holds each point of a calibrated model with the probability `level`; the points depend on each
-    other, so a curve may leave it over a longer stretch by chance.
+    other, so a curve may leave it over a longer stretch by chance. Of small counts the curve of a
+    calibrated model has steps: their PIT is the middle of the jump of the cdf.
 
     Parameters
     ----------

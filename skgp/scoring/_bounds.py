@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from skgp.distributions import ContinuousDistribution
+from skgp.distributions._intervals import log_probability
 from skgp.scoring._reduce import FloatArray, check_weights, refuse_nan
 
 
@@ -37,13 +38,12 @@ def bounds_nll(
 
 
 def _log_likelihood(lower: FloatArray, upper: FloatArray, dist: Any) -> FloatArray:
-    """Log densities (n,) where bounds are equal, log probabilities of lower < y <= upper else."""
+    """Log densities (n,) where bounds are equal, log probabilities of lower <= y <= upper else."""
     equal = lower == upper
     values = np.empty(len(lower))
-    values[equal] = dist[equal].logpdf(lower[equal])
-    low, high, dist = lower[~equal], upper[~equal], dist[~equal]
-    # On the side of the tail that resolves it.
-    below, above = dist.cdf(high) - dist.cdf(low), dist.sf(low) - dist.sf(high)
-    with np.errstate(divide="ignore"):
-        values[~equal] = np.log(np.where(dist.cdf(low) > 0.5, above, below))
+    # Transformers of scikit-learn refuse to transform nothing.
+    if equal.any():
+        values[equal] = dist[equal].logpdf(lower[equal])
+    if not equal.all():
+        values[~equal] = log_probability(dist[~equal], lower[~equal], upper[~equal])
     return values

@@ -126,7 +126,8 @@ def calibration_error(
     """Mean absolute difference between empirical and nominal quantile levels.
 
     The average over the levels p = 1 / (n_levels + 1), ..., n_levels / (n_levels + 1) of
-    ``abs(share of targets below their predictive p-quantile - p)``.
+    ``abs(share of targets below their predictive p-quantile - p)``. A count that is its p-quantile
+    itself is below it in part: to the share of its probability that p has reached.
 
     Parameters
     ----------
@@ -152,12 +153,15 @@ def calibration_error(
 
     Notes
     -----
-    The absolute form of the calibration error in [1]_ section 3.5.
+    The absolute form of the calibration error in [1]_ section 3.5; of counts by the nonrandomized
+    PIT of [2]_ equation 2.
 
     References
     ----------
     .. [1] V. Kuleshov, N. Fenner and S. Ermon, "Accurate uncertainties for deep learning using
        calibrated regression", ICML 2018.
+    .. [2] C. Czado, T. Gneiting and L. Held, "Predictive model assessment for count data",
+       Biometrics 65 (2009) 1254-1261.
 
     Examples
     --------
@@ -170,14 +174,28 @@ def calibration_error(
     if n_levels < 1:
         raise ValueError(f"n_levels must be at least 1, got {n_levels}.")
     targets = check_targets(y_true, dist, sample_weight)
-    values = dist.cdf(targets.y)
+    below, up_to = _probabilities(targets, dist)
+    jump = up_to - below
     levels = np.arange(1, n_levels + 1) / (n_levels + 1)
-    gaps = [np.abs(_share_below(targets, values, level) - level) for level in levels]
+    gaps = []
+    for level in levels:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = np.where(jump > 0.0, np.clip((level - below) / jump, 0.0, 1.0), up_to <= level)
+        share = targets.mean_over_rows(np.where(np.isnan(up_to), np.nan, parts))
+        gaps.append(np.abs(share - level))
     return combine_outputs(np.mean(gaps, axis=0), multioutput)
+
+
+def _probabilities(targets: Targets, dist: ContinuousDistribution) -> tuple[FloatArray, FloatArray]:
+    """Predictive probabilities of less than each target, and of at most as much."""
+    up_to = dist.cdf(targets.y)
+    return dist.cdf(np.ceil(targets.y) - 1.0) if isinstance(dist, CountMixture) else up_to, up_to
 
 
 def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     """Probability integral transform: the predictive cdf at each target.
+
+    At a count y the cdf jumps, from F(y - 1) to F(y), and the value is the middle of both.
 
     Parameters
     ----------
@@ -188,7 +206,8 @@ def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     Returns
     -------
     ndarray of shape (n,) or (n, P)
-        Between 0 and 1; uniform for a calibrated model.
+        Between 0 and 1; uniform for a calibrated model. Of counts only the mean is that of a
+        uniform distribution, 1/2: rare counts lie in few places.
 
     Raises
     ------
@@ -204,7 +223,8 @@ def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     array([0.5   , 0.0013])
     """
     targets = check_targets(y_true, dist, None)
-    values: FloatArray = dist.cdf(targets.y)
+    below, up_to = _probabilities(targets, dist)
+    values: FloatArray = 0.5 * (below + up_to)
     targets.counted(values)
     return values
 

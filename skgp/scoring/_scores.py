@@ -35,7 +35,8 @@ def nll(
     y_true : array-like of shape (n,) or (n, P)
         Targets; NaN entries are skipped. For a distribution of shape (n,) also lower and upper
         bounds (n, 2), -inf and inf where there is none: a row counts with its log density where
-        they are equal, else with the log probability between them.
+        they are equal, else with the log probability between them. Bounds are possible values
+        themselves: of counts, 3 and 5 stand for 3, 4 and 5.
     dist : predictive distribution of shape (n,) or (n, P)
     sample_weight : array-like of shape (n,), default=None
     multioutput : {"raw_values", "uniform_average"} or array-like of shape (P,)

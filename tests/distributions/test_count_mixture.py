@@ -184,3 +184,9 @@ def test_a_crps_of_counts_over_orders_of_magnitude(std: float, y: float) -> None
     k = np.arange(200_000.0 if std > 1.0 else 20_001.0)
     F = dist.cdf(k[np.newaxis])[0]
     np.testing.assert_allclose(dist.crps(y), np.sum((F - (k >= y)) ** 2), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dispersion", [np.inf, np.nan, [0.0, np.inf]])
+def test_a_dispersion_is_finite(dispersion) -> None:
+    with pytest.raises(ValueError, match="finite and not negative"):
+        CountMixture(NormalMixture([0.0, 0.0], [[0.0, 1.0]], 1.0), dispersion)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 from scipy.special import expit, logit
+from sklearn.preprocessing import QuantileTransformer
 
 from skgp.distributions import MonotoneTransformed, NormalMixture, concat
 
@@ -200,3 +201,87 @@ def test_rows_of_a_decreasing_transformation_follow_none():
     empty = MonotoneTransformed(NormalMixture.normal(np.empty(0), 1.0), np.negative, np.negative)
     dist = MonotoneTransformed(NormalMixture.normal([1.0], 1.0), np.negative, np.negative)
     np.testing.assert_allclose(concat([empty, dist]).cdf(-3.0), dist.cdf(-3.0))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_values_beyond_an_atom_are_outside_the_support(sign):
+    """The one of a QuantileTransformer at the largest target that it was fitted to."""
+    sample = sign * np.random.default_rng(0).normal(3.0, 2.0, (500, 1))
+    map_ = QuantileTransformer(n_quantiles=500, output_distribution="normal").fit(sample)
+
+    def inverse(z):
+        return sign * map_.inverse_transform(z.reshape(-1, 1)).reshape(z.shape)
+
+    def forward(y):
+        return map_.transform(sign * y.reshape(-1, 1)).reshape(y.shape)
+
+    base = NormalMixture.normal([sign * 5.2, 0.0], 1.0)
+    dist = MonotoneTransformed(base, inverse, forward)
+    low, high = sorted([sign * sample.min(), sign * sample.max()])
+    for y, below in [(high + 1e-3, 1.0), (high + 100.0, 1.0), (low - 1e-3, 0.0), (-1e6, 0.0)]:
+        np.testing.assert_array_equal(dist.cdf(y), below)
+        np.testing.assert_array_equal(dist.sf([[y, y]]), 1.0 - below)
+        np.testing.assert_array_equal(dist.logpdf(y), -np.inf)
+        np.testing.assert_array_equal(dist.joint_logpdf(y), -np.inf)
+    # Inside nothing changes; the ends are in the image.
+    y = np.sort(np.append(sample, sample + 0.01))[None]
+    y = np.clip(sign * y, low, high)
+    inside = base.cdf if sign > 0.0 else base.sf
+    np.testing.assert_array_equal(dist.cdf(y), inside(forward(y)))
+    far = dist.cdf([[-np.inf, np.inf, np.nan]])
+    np.testing.assert_array_equal(far, [[0.0, 1.0, np.nan]] * 2)
+
+
+def test_inexact_inverses_are_not_taken_for_the_end_of_the_image():
+    """In float32, of values far from zero, and where rounding errors are magnified."""
+    base = NormalMixture.normal([0.0], 1.0)
+    z = np.linspace(-6.0, 6.0, 101)[None]
+    for inverse, forward in [
+        (lambda z: np.float32(1000.0 + 0.01 * z), lambda y: (np.float32(y) - 1000.0) / 0.01),
+        (lambda z: 1e9 + z, lambda y: y - 1e9),
+        (lambda z: 1e-8 * z + 1.0 - 1.0, lambda y: 1e8 * y),
+        (lambda z: np.exp(100.0 * z), lambda y: np.log(y) / 100.0),
+        (lambda z: expit(9.0 * z), lambda y: logit(np.clip(y, 1e-12, 1.0 - 1e-12)) / 9.0),
+    ]:
+        y = inverse(z)
+        expected = base.cdf(np.asarray(forward(y), dtype=float))
+        np.testing.assert_array_equal(MonotoneTransformed(base, inverse, forward).cdf(y), expected)
+
+
+@pytest.mark.parametrize("std", [0.8, 1.2, 2.0, 2.5, 3.0, 4.0, 6.0, 12.0])
+def test_moments_that_lie_far_out(std):
+    """exp(2 z) N(z; 0, std^2) has its peak at twice std standard deviations."""
+    dist = MonotoneTransformed(NormalMixture.normal([0.0, -1.0], std), np.exp, np.log)
+    scale = np.exp([0.0, -1.0])
+    np.testing.assert_allclose(dist.mean(), scale * np.exp(0.5 * std**2), rtol=2e-11)
+    expected = scale * np.exp(0.5 * std**2) * np.sqrt(np.expm1(std**2))
+    np.testing.assert_allclose(dist.std(), expected, rtol=2e-11)
+
+
+def test_moments_that_lie_far_out_of_some_cells_only():
+    """Rows and outputs of a mixture; the others stay as they are by themselves."""
+    mean = np.array([[[0.0, 1.0], [0.5, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])
+    std = np.array([[[0.3, 0.2], [0.4, 0.3]], [[0.3, 3.0], [0.2, 2.5]]])
+    weights = np.array([0.7, 0.3])
+
+    def inverse(z):
+        return np.column_stack([-z[:, 0], np.exp(z[:, 1])])
+
+    def forward(y):
+        return np.column_stack([-y[:, 0], np.log(y[:, 1])])
+
+    dist = MonotoneTransformed(NormalMixture(np.log(weights), mean, std), inverse, forward)
+    first, second = (np.exp(k * mean + 0.5 * (k * std) ** 2)[..., 1] @ weights for k in (1, 2))
+    np.testing.assert_allclose(dist.mean()[:, 1], first, rtol=1e-11)
+    np.testing.assert_allclose(dist.std()[:, 1], np.sqrt(second - first**2), rtol=1e-11)
+    np.testing.assert_array_equal(dist.std()[0], dist[:1].std()[0])
+    np.testing.assert_allclose(dist.mean()[:, 0], -mean[..., 0] @ weights, atol=1e-12)
+    assert dist[:0].std().shape == (0, 2)
+
+
+def test_undefined_far_ends_leave_moments_as_they_are():
+    def inverse(z):
+        return np.where(z > 10.0, np.nan, np.exp(2.0 * z))
+
+    dist = MonotoneTransformed(NormalMixture.normal([0.0], 1.0), inverse, np.log)
+    np.testing.assert_allclose(dist.std(), np.sqrt(np.expm1(4.0)) * np.exp(2.0), rtol=1e-6)

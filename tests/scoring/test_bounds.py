@@ -1,11 +1,14 @@
 """The log score of bounds of censored targets."""
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from scipy.special import logsumexp
+from sklearn.preprocessing import QuantileTransformer
 
-from skgp.distributions import NormalMixture
+from skgp.distributions import CountMixture, MonotoneTransformed, NormalMixture
 from skgp.scoring import crps, nll
 
 INF = np.inf
@@ -72,3 +75,96 @@ def test_wrong_bounds_are_refused() -> None:
         crps([[0.0, INF], [0.0, 1.0]], dist)
     with pytest.raises(ValueError, match="negative"):
         nll([[0.0, 1.0], [0.0, 1.0]], dist, sample_weight=[-1.0, 1.0])
+
+
+def log_interval(mean: float, std: float, lower: float, upper: float) -> mpmath.mpf:
+    """log(Phi(b) - Phi(a)) with hundreds of digits more than float64 has."""
+    with mpmath.workdps(60):
+        a, b = ((mpmath.mpf(x) - mean) / std for x in (lower, upper))
+        if a > -b:  # the digits of a tail are those of the lower one
+            a, b = -b, -a
+        return mpmath.log(mpmath.ncdf(b) - mpmath.ncdf(a))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [(40.0, INF), (-INF, -40.0), (1e4, INF), (50.0, 50.001), (-61.0, -60.0), (-40.0, 40.0)],
+)
+def test_bounds_far_beyond_where_probabilities_underflow(bounds: tuple[float, float]) -> None:
+    expected = -log_interval(0.0, 1.0, *bounds)
+    assert nll([bounds], NormalMixture.normal([0.0], [1.0])) == pytest.approx(
+        float(expected), rel=1e-12, abs=1e-300
+    )
+
+
+def test_far_bounds_of_a_mixture() -> None:
+    means, stds, weights = [0.0, 3.0, -5.0], [1.0, 0.5, 1.1], [0.5, 0.3, 0.2]
+    dist = NormalMixture(np.log(weights), [means], [stds])
+    for bounds in [(60.0, INF), (-INF, -80.0), (50.0, 50.5), (0.2, 0.4), (-INF, INF)]:
+        with mpmath.workdps(60):
+            terms = [
+                w * mpmath.exp(log_interval(m, s, *bounds))
+                for w, m, s in zip(weights, means, stds, strict=True)
+            ]
+            expected = -mpmath.log(mpmath.fsum(terms))
+        assert nll([bounds], dist) == pytest.approx(float(expected), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_far_bounds_of_a_transformed_target(sign: float) -> None:
+    base = NormalMixture.normal([0.0], [0.1])
+    dist = MonotoneTransformed(
+        base, lambda z: np.exp(sign * z), lambda y: sign * np.log(y), np.reciprocal
+    )
+    for lower, upper in [(90.0, INF), (0.0, 0.01), (-1.0, 0.01), (90.0, 91.0)]:
+        a, b = (np.log(x) if x > 0.0 else -INF for x in (lower, upper))
+        expected = float(-log_interval(0.0, 0.1, a, b))
+        assert nll([[lower, upper]], dist) == pytest.approx(expected, rel=1e-11)
+    assert nll([[-2.0, -1.0]], dist) == INF
+
+
+def test_bounds_behind_a_transformer_that_refuses_no_rows() -> None:
+    sample = np.linspace(-1.0, 1.0, 101)[:, np.newaxis]
+    map_ = QuantileTransformer(n_quantiles=101, output_distribution="normal").fit(sample)
+    dist = MonotoneTransformed(
+        NormalMixture.normal([0.0, 0.0], [1.0, 1.0]),
+        lambda z: map_.inverse_transform(z[:, np.newaxis])[:, 0],
+        lambda y: map_.transform(y[:, np.newaxis])[:, 0],
+    )
+    assert nll([[0.0, INF], [-INF, 0.0]], dist) == pytest.approx(np.log(2.0))
+    assert nll([[0.0, 0.0], [0.5, 0.5]], dist) == pytest.approx(nll([0.0, 0.5], dist))
+
+
+def log_sum_of_counts(mean: float, std: float, counts: range) -> float:
+    """log P(Y in counts) of Poisson counts whose log rate is N(mean, std^2), by brute force."""
+    f = mean + std * np.linspace(-40.0, 40.0, 8001)
+    terms = stats.poisson.logpmf(np.array(counts)[:, np.newaxis], np.exp(f))
+    return float(logsumexp(terms + stats.norm.logpdf(f, mean, std) + np.log(f[1] - f[0])))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "counts"),
+    [
+        (3.0, 5.0, range(3, 6)),
+        (2.5, 5.9, range(3, 6)),
+        (2.0, 200.0, range(2, 201)),
+        (-INF, 4.0, range(5)),
+        (6.0, INF, range(6, 400)),
+        (2000.0, INF, range(2000, 2800)),
+        (8000.0, INF, range(8000, 9200)),
+        (8000.0, 8100.0, range(8000, 8101)),
+        (3.1, 3.9, range(0)),
+        (-3.0, -1.0, range(0)),
+    ],
+)
+def test_bounds_of_counts_are_counts_themselves(lower: float, upper: float, counts: range) -> None:
+    dist = CountMixture(NormalMixture.normal([1.0, 1.0], [0.3, 0.3]))
+    expected = -log_sum_of_counts(1.0, 0.3, counts) if counts else INF
+    assert nll([[lower, upper]] * 2, dist) == pytest.approx(expected, rel=1e-7)
+    assert nll([[3.0, 3.0], [2.5, 3.5]], dist) == pytest.approx(nll([3.0, 3.0], dist))
+
+
+def test_bounds_in_the_lower_tail_of_counts() -> None:
+    dist = CountMixture(NormalMixture.normal([8.0], [0.001]))
+    expected = -log_sum_of_counts(8.0, 0.001, range(100))
+    assert nll([[0.0, 99.0]], dist) == pytest.approx(expected, rel=1e-7)

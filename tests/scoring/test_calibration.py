@@ -139,3 +139,26 @@ def test_noise_never_broadcasts() -> None:
     dist = NormalMixture.normal(np.zeros((3, 2)), np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"shape \(3, 1\), expected \(\), \(2,\) or \(3, 2\)"):
         noise_fraction(dist, np.full((3, 1), 0.1))
+
+
+@pytest.mark.parametrize("rate", [0.05, 1.0, 30.0])
+def test_calibration_error_of_the_true_distribution_of_counts(rate: float) -> None:
+    """All counts, with weights that are their probabilities: the shares are the levels."""
+    counts = np.arange(200.0)
+    dist = CountMixture(NormalMixture.normal(np.full(200, np.log(rate)), 1e-6))
+    weight = stats.poisson.pmf(counts, rate)
+    assert calibration_error(counts, dist, sample_weight=weight) < 1e-6
+
+
+def test_calibration_error_of_counts_is_that_of_randomized_pit_values() -> None:
+    rng = np.random.default_rng(0)
+    y, rate = rng.poisson(1.0, 50).astype(float), 1.7
+    dist = CountMixture(NormalMixture.normal(np.full(50, np.log(rate)), 1e-6))
+    low, high = stats.poisson.cdf(y - 1.0, rate), stats.poisson.cdf(y, rate)
+    values = low + (high - low) * (np.arange(20_000)[:, np.newaxis] + 0.5) / 20_000
+    levels = np.arange(1, 100) / 100
+    expected = np.mean([abs(np.mean(values <= level) - level) for level in levels])
+    assert calibration_error(y, dist) == pytest.approx(expected, abs=1e-4)
+    np.testing.assert_allclose(pit(y, dist), 0.5 * (low + high), rtol=1e-6)
+    missing = np.where(np.arange(50) < 5, np.nan, y)
+    assert calibration_error(missing, dist) == pytest.approx(calibration_error(y[5:], dist[5:]))
