@@ -197,6 +197,28 @@ def test_conjugate_gradients_predict_as_the_cholesky_factor(rng):
     np.testing.assert_allclose(moments, wanted, **TOLERANCE[ITERATIVE])
 
 
+@pytest.mark.parametrize("ratio", [1e-4, 1e-3, 1e-2, 1.0])
+def test_conjugate_gradients_are_as_exact_where_noise_is_small(rng, ratio):
+    """Latent means within 0.01 standard deviations and variances within 2 % at the default."""
+    problem = make_problem(rng, 400)
+    problem["noise_var"] = ratio * problem["kernel"].variance.detach()
+    x_test = torch.from_numpy(rng.uniform(-2, 2, (40, 2)))
+    groups = x_test.unflatten(0, (20, 2))
+    exact, found = (
+        conditioned(problem | {"solver": solver})
+        for solver in (CHOLESKY, ConjugateGradients(seed=0, min_rows=0))
+    )
+    with torch.no_grad():
+        (mean, var), (their_mean, their_var) = (moments_of(gp, x_test) for gp in (exact, found))
+        assert ((their_mean - mean).abs() < 0.01 * var.sqrt()).all()
+        np.testing.assert_allclose(their_var, var, rtol=0.02)
+        wanted, joint = (gp.covariance(groups, gp.factors()) for gp in (exact, found))
+        spread = wanted.diagonal(dim1=-2, dim2=-1).sqrt()
+    off = (joint - wanted).abs() / (spread.unsqueeze(-1) * spread.unsqueeze(-2))
+    assert off.max() < 0.02
+    np.testing.assert_allclose(joint, joint.mT, rtol=0, atol=1e-6 * float(joint.abs().max()))
+
+
 def gradients(problem, solver):
     """Log marginal likelihood of each GP and its derivatives in mean, noise and kernel."""
     leaves = {name: problem[name].clone().requires_grad_() for name in ("mean", "noise_var")}

@@ -154,6 +154,37 @@ def test_student_t_of_many_degrees_is_normal() -> None:
         torch.testing.assert_close(value, desired, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dof", [2.6, 5.0, 12.0, 30.0, 100.0, 300.0, 1000.0])
+def test_student_t_reaches_far_outliers(dof: float) -> None:
+    """Log densities to 1,000 standard deviations, in the objective and in predictions."""
+    likelihood = student_t(dof)
+    gaps = [*np.linspace(0.0, 10.0, 51), *np.geomspace(10.0, 1000.0, 200)]
+    y = targets([gap * likelihood.noise_var.item() ** 0.5 for gap in gaps])
+    at = latent(*[0.0] * len(gaps), var=[1e-12] * len(gaps))
+    desired = torch.from_numpy(stats.t.logpdf(y.y.numpy(), dof, scale=SCALE))
+    value = likelihood.log_marginal(at, y)[0]
+    torch.testing.assert_close(value, desired.view_as(value), rtol=1e-8, atol=1e-8)
+    mean, var, _, log_share = likelihood.predictive(at)
+    assert log_share is not None
+    log_p = -0.5 * ((y.y - mean).square() / var + (2 * torch.pi * var).log())[..., 0]
+    value = torch.logsumexp(log_share.unsqueeze(-1) + log_p, 0)
+    desired = desired.view_as(value)
+    torch.testing.assert_close(value, desired, rtol=1.5e-3, atol=1e-5)
+    torch.testing.assert_close(value[:30], desired[:30], rtol=0, atol=1e-5)
+
+
+def test_gradients_of_far_outliers() -> None:
+    """Rows beyond the usual points keep the slopes of the others and have their own."""
+    likelihood = student_t(100.0)
+    y = targets([0.3, 300.0, -1.0])
+    moments = [part.clone().requires_grad_() for part in latent(*MEANS)]
+
+    def of(*values: Tensor) -> Tensor:
+        return likelihood.log_marginal(Latent(*values[:3]), y)
+
+    assert torch.autograd.gradcheck(of, [*moments, *likelihood.parameters()])
+
+
 def test_negative_binomial_of_no_dispersion_is_poisson() -> None:
     y, at = targets([2.0, 0.0, 12.0]), latent(*MEANS)
     for term in ("expected_log_prob", "log_marginal"):

@@ -21,6 +21,7 @@ from oracles.sparse import layer_moments
 from torch import nn
 
 from skgp.core.data import Batch, Targets
+from skgp.core.layers.layer import JointLatent
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.activations import ACTIVATIONS
@@ -244,3 +245,14 @@ def test_mean_of_a_prediction_is_exact(model: str, name: str, rng: np.random.Gen
     assert not torch.allclose(drawn.f_mean.mean(0), exact, rtol=1e-3)
     for a, b in zip(moved, drawn, strict=True):
         np.testing.assert_allclose(to_array(a - a[:1]), to_array(b - b[:1]), rtol=0, atol=1e-12)
+
+
+def test_joint_moments_with_another_mean_keep_their_root() -> None:
+    root = torch.rand(2, 3, 4, 2, dtype=torch.float64)
+    joint = JointLatent(torch.zeros(2, 3, 4, dtype=torch.float64), root)
+    other = joint._replace(f_mean=joint.f_mean + 1.0)
+    assert torch.equal(other.root, root)
+    assert torch.equal(other.f_mean, joint.f_mean + 1.0)
+    assert torch.equal(other.f_var, root.square().sum(-1))
+    with pytest.raises(ValueError, match="v_q"):
+        joint._replace(v_q=joint.v_q)

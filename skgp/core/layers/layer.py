@@ -75,6 +75,13 @@ class JointLatent(Latent):
     def root(self) -> Tensor:
         return self._root
 
+    def _replace(self, **parts: Any) -> "JointLatent":
+        """Another mean; the variances are those of the root and cannot be replaced on their own."""
+        unknown = sorted(parts.keys() - {"f_mean"})
+        if unknown:
+            raise ValueError(f"the root of joint moments gives {', '.join(unknown)}")
+        return JointLatent(parts.get("f_mean", self.f_mean), self._root)
+
 
 class Basis(NamedTuple):
     """The functions sum_m weights_m k(centres_m, x), S draws of each of W GPs.

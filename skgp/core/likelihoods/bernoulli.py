@@ -1,13 +1,17 @@
 """Two classes: Bernoulli likelihoods of one latent function, by their links."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.classes import ClassLikelihood
-from skgp.core.numerics.normal import log_ndtr, normal_rule
+from skgp.core.numerics.normal import log_ndtr, normal_rule, refined
+
+_WIDE: Final = 6.0  # deviations of f to which the usual points are right to about 1e-5
 
 
 class Bernoulli(ClassLikelihood):
@@ -26,18 +30,27 @@ class Bernoulli(ClassLikelihood):
 
     def expected_log_class(self, latent: Latent, codes: Tensor) -> Tensor:
         # E log g(s f), s = 1 for the second class and -1 for the first
-        log_w, log_g = self._at_points(latent, codes)
-        return (log_w.exp() * log_g).sum(0)
+        return self._integral(latent, codes, lambda log_w, log_g: (log_w.exp() * log_g).sum(0))
 
     def log_class(self, latent: Latent, codes: Tensor) -> Tensor:
-        log_w, log_g = self._at_points(latent, codes)
-        return torch.logsumexp(log_w + log_g, 0)
+        return self._integral(latent, codes, lambda log_w, log_g: torch.logsumexp(log_w + log_g, 0))
 
-    def _at_points(self, latent: Latent, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Log weights (K, 1, 1) of points of f, and log g(s f) (K, Q, B) there."""
-        z, log_w = (part[:, None, None] for part in normal_rule(latent.f_mean))
-        f = latent.f_mean[..., 0] + latent.std[..., 0] * z
-        return log_w, self.log_link(_sign(codes) * f)
+    def _integral(
+        self, latent: Latent, codes: Tensor, over: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """(Q, B), from log weights of points of f and from log g(s f) there."""
+        mean, std = latent.f_mean[..., 0], latent.std[..., 0].expand_as(latent.f_mean[..., 0])
+        sign = _sign(codes).expand(mean.shape)
+
+        def given(mean: Tensor, std: Tensor, sign: Tensor, finer: float) -> Tensor:
+            shape = -1, *[1] * mean.ndim
+            z, log_w = (part.view(shape) for part in normal_rule(mean, finer))
+            return over(log_w, self.log_link(sign * (mean + std * z)))
+
+        def again(wide: Tensor, finer: float) -> Tensor:
+            return given(mean[wide], std[wide], sign[wide], finer)
+
+        return refined(given(mean, std, sign, 1.0), std / _WIDE, again, 1.0)
 
 
 class Probit(Bernoulli):

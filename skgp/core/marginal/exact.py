@@ -155,7 +155,9 @@ class ExactGP(Layer):
 
         def explained(Kuf: Tensor) -> Tensor:
             scaled = Kuf * shares
-            return (scaled * self.solver.solve(K, shift, scaled)).sum(-2)
+            solution, left = self.solver.solve_and_residual(K, shift, scaled)
+            # With the residual r, k^T v + v^T r is below k^T C^-1 k by no more than r^T C^-1 r.
+            return ((scaled + left) * solution).sum(-2)
 
         return explained
 
@@ -172,7 +174,13 @@ class ExactGP(Layer):
     def unit_covariance(self, x: Tensor, factors: Explained) -> Tensor:
         # Kff - k^T C^-1 k
         Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x.flatten(0, 1))
-        return self.kernel.Kff(x) - in_groups(Kuf, x).mT @ in_groups(self._solve(Kuf), x)
+        Kff = self.kernel.Kff(x)
+        if self.L_inv is not None:
+            return Kff - in_groups(Kuf, x).mT @ in_groups(self._solve(Kuf), x)
+        scaled = Kuf * self.shares.unsqueeze(-1)
+        of_all = self.solver.solve_and_residual(*self._system(), scaled)
+        k, v, r = (in_groups(part, x) for part in (scaled, *of_all))
+        return Kff - k.mT @ v - v.mT @ r
 
     def unit_update(
         self, prior: Callable[[Tensor], Tensor], factors: Explained, generator: torch.Generator

@@ -20,6 +20,9 @@ from torch import Tensor
 
 # With 20 steps, the default of linear_operator, log-determinants are biased where noise is small.
 _LANCZOS_STEPS = 100
+# Relative residual of a solution, per noise deviation: see doc/decisions/25-cg-residual.md.
+_PER_DEVIATION = 5e-4
+_LEAST_TOLERANCE = 1e-6  # linear_operator may never get below
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class ConjugateGradients:
         Smaller systems are left to a Cholesky factor.
     tolerance : float
         Norm of the residual, relative to that of the right-hand side and averaged over right-hand
-        sides, at which the iterations end. linear_operator cannot go below about 1e-6.
+        sides, at which the iterations end. `solve` goes on where noise is small.
     max_iterations : int
     n_probes : int
         Probe vectors of the log-determinant; its standard error falls with their square root.
@@ -67,12 +70,15 @@ class ConjugateGradients:
         -------
         log_det, quadratic : Tensor of shape (W,)
         """
-        with self._settings(K):
+        with self._settings(K, self.tolerance):
             quadratic, log_det = _operator(K, shift).inv_quad_logdet(r.unsqueeze(-1), logdet=True)
         return log_det, quadratic
 
     def solve(self, K: Tensor, shift: Tensor, rhs: Tensor) -> Tensor:
         """C^-1 rhs for C = K + diag(shift), differentiable in rhs alone.
+
+        With a relative residual of t, k^T C^-1 rhs is off by up to about t / s predictive standard
+        deviations if noise has the deviation s: so t is in proportion to the least s.
 
         Parameters
         ----------
@@ -87,8 +93,18 @@ class ConjugateGradients:
         solution: Tensor = _Solution.apply(rhs, K.detach(), shift.detach(), self)
         return solution
 
+    def solve_and_residual(self, K: Tensor, shift: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+        """v = C^-1 rhs as `solve` finds it, and what is left of the right-hand side, rhs - C v."""
+        solution = self.solve(K, shift, rhs)
+        return solution, rhs - K.detach() @ solution - shift.detach().unsqueeze(-1) * solution
+
+    def _tolerance(self, shift: Tensor) -> float:
+        """The relative residual that a solution may have."""
+        asked = _PER_DEVIATION * float(shift.min().clamp_min(0.0).sqrt())
+        return min(self.tolerance, max(asked, _LEAST_TOLERANCE))
+
     @contextmanager
-    def _settings(self, K: Tensor) -> Iterator[None]:
+    def _settings(self, K: Tensor, tolerance: float) -> Iterator[None]:
         # Rows that were cut out have zeros on the diagonal, which cannot precondition.
         rank = int(torch.count_nonzero(K.diagonal(dim1=-2, dim2=-1), -1).min())
         with ExitStack() as stack:
@@ -96,7 +112,7 @@ class ConjugateGradients:
                 settings.max_cholesky_size(0),
                 settings.min_preconditioning_size(0),
                 settings.max_preconditioner_size(min(self.rank, rank)),
-                settings.cg_tolerance(self.tolerance),
+                settings.cg_tolerance(tolerance),
                 settings.max_cg_iterations(self.max_iterations),
                 settings.max_lanczos_quadrature_iterations(
                     min(_LANCZOS_STEPS, self.max_iterations)
@@ -121,7 +137,7 @@ class _Solution(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(K, shift)
         ctx.solver = solver
-        with solver._settings(K):
+        with solver._settings(K, solver._tolerance(shift)):
             solution: Tensor = _operator(K, shift).solve(rhs)
         return solution
 
