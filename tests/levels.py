@@ -48,7 +48,12 @@ LEVELS = (
         "skgp.fitting.fit",
         "skgp.fitting.posterior",
     ),
-    ("skgp.fitting.cross_validation", "skgp.fitting.kinds", "skgp.recipes.warping"),
+    (
+        "skgp.fitting.chunk",
+        "skgp.fitting.cross_validation",
+        "skgp.fitting.kinds",
+        "skgp.recipes.warping",
+    ),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",

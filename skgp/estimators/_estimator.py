@@ -25,20 +25,18 @@ from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, inputs_to_check, processes, reading
 from skgp.fitting.checkpoint import recording
+from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
 from skgp.fitting.fit import (
-    Stream,
     Targets,
     check_device,
     first_models,
-    fit_chunk,
     fit_table,
     make_table,
     next_model,
     scalar_like,
     scaled_table,
-    without_outliers,
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers

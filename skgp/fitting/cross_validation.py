@@ -112,7 +112,7 @@ def cross_validated(
             return NO_SEARCH
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
-        task = candidate(recipe, model, table.n_data)
+        task = candidate(recipe, model, table.n_data, plan.n_batches(table.n_rows))
         runs.append(Run(task, table, plan, generator, validate, progress))
         parts.append(held_out)
     weights = [part.n_data for part in parts]

@@ -68,8 +68,8 @@ class Adam(Optimizer):
         second_moment_decay: float = 0.999,
     ) -> None:
         self._peak = learning_rate
-        betas = _FIRST_MOMENT_DECAY, second_moment_decay
-        self._adam = torch.optim.Adam(parameters, betas=betas, fused=True)
+        self._betas = _FIRST_MOMENT_DECAY, second_moment_decay
+        self._adam = torch.optim.Adam(parameters, betas=self._betas, fused=True)
         self._steps = 0
 
     def step(self, closure: Closure, rate: float) -> float:
@@ -100,6 +100,7 @@ class Adam(Optimizer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._adam.load_state_dict(state["adam"])
+        self._adam.param_groups[0]["betas"] = self._betas  # no part of where training is
         self._steps = state["steps"]
         # A fused step does not look at the sizes, and would write beyond the end of a moment.
         for parameter in self._adam.param_groups[0]["params"]:
