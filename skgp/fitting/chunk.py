@@ -31,6 +31,7 @@ from skgp.fitting.table import Table
 
 # Nobody knows how many batches a stream will have, and after the first one they are several.
 _BATCHES: Final = 2
+_LARGEST_SHARE: Final = 2.0  # with which a natural step of half length goes to its end
 
 
 class Stream(NamedTuple):
@@ -41,6 +42,8 @@ class Stream(NamedTuple):
     model : Model
     n_seen : float
         Rows trained on, or the sum of their weights.
+    n_rows : float
+        Rows trained on, whatever their weights.
     optimizer_state : dict or None
     opening : Opening or None
         Of a stream that has not settled.
@@ -48,6 +51,7 @@ class Stream(NamedTuple):
 
     model: Model
     n_seen: float
+    n_rows: float
     optimizer_state: dict[str, Any] | None
     opening: Opening | None
 
@@ -90,6 +94,7 @@ def fit_chunk(
     rng: np.random.RandomState,
     *,
     stream: Stream | None,
+    n_rows: int,
     n_total: float | None,
     n_inducing: int | Sequence[int] | Literal["auto"],
 ) -> Chunk:
@@ -104,6 +109,8 @@ def fit_chunk(
     rng : RandomState
     stream : Stream or None
         None begins one.
+    n_rows : int
+        Number of the rows before equal ones were merged.
     n_total : float or None
         Rows of the whole stream; those seen so far if None.
     n_inducing : int, sequence of int or "auto"
@@ -126,13 +133,16 @@ def fit_chunk(
         like = scalar_like(recipe, running, len(rows.X))
         table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
-    seen = (0.0 if stream is None else stream.n_seen) + table.n_data
+    seen, n_seen_rows = table.n_data, float(n_rows)
+    if stream is not None:
+        seen, n_seen_rows = stream.n_seen + seen, stream.n_rows + n_rows
+    share = _share(table.n_data / n_rows, seen / n_seen_rows)
     n_data = seen if n_total is None else n_total
     fresh = candidate(recipe, model, n_data, _BATCHES)
     trained = [p for p in model.parameters() if p.requires_grad]
     plan = recipe.plan(len(table))
     run = Run(
-        fresh._replace(optimizer=Clipped(trained, fresh.optimizer)),
+        fresh._replace(optimizer=Clipped(trained, fresh.optimizer, share)),
         table,
         dataclasses.replace(plan, max_iter=1, schedule=constant, averaged=False, ceiling=math.inf),
         torch.Generator().manual_seed(draw_seed(rng)),
@@ -144,5 +154,16 @@ def fit_chunk(
     enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
-    after = Stream(model, seen, run.optimizer.state_dict(), opening)
+    after = Stream(model, seen, n_seen_rows, run.optimizer.state_dict(), opening)
     return Chunk(after, table, run.history.loss_curve[-1], n_data)
+
+
+def _share(mean_weight: float, of_stream: float) -> float:
+    """Length of the gradients of a chunk, from its mean weight and that of the stream so far.
+
+    Its table divides weights by their own mean. So the loss of light rows is that of heavy ones,
+    and counts for less: with the divergence, which alone would pull the model back to its prior.
+    """
+    if math.isclose(mean_weight, of_stream):  # sums of equal weights differ by rounding
+        return 1.0
+    return min(mean_weight / of_stream, _LARGEST_SHARE)
