@@ -34,6 +34,7 @@ LEVELS = (
     ("skgp.fitting.model", "skgp.fitting.rows", "skgp.fitting.units"),
     (
         "skgp.fitting.checkpoint",
+        "skgp.fitting.coverage",
         "skgp.fitting.functions",
         "skgp.fitting.joint",
         "skgp.fitting.outliers",

@@ -26,8 +26,9 @@ from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import check_no_booleans, inputs_to_check, is_same, processes, reading
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
+from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
+from skgp.fitting.diagnosis import NO_SEARCH, diagnose, remedies
 from skgp.fitting.fit import (
     Targets,
     check_device,
@@ -334,9 +335,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _check_unchanged(self, what: str) -> None:
         """Refuse to go on with a model that was built with other parameters."""
         now = self._fixed_parameters()
-        changed = [
-            name for name, value in self._built_with.items() if not is_same(value, now[name])
-        ]
+        changed = [name for name, old in self._built_with.items() if not is_same(old, now[name])]
         if changed:
             raise ValueError(
                 f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "

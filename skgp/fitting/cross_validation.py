@@ -12,7 +12,8 @@ from skgp.core.training.plan import History, Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
-from skgp.fitting.diagnosis import NO_SEARCH, NO_TARGETS, Coverage, Search, coverage_of
+from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
+from skgp.fitting.diagnosis import NO_SEARCH, Search
 from skgp.fitting.fit import (
     Targets,
     candidate,
@@ -144,7 +145,7 @@ def cross_validated(
     for run, of_module, part in zip(runs, best, parts, strict=False):
         run.module.load_state_dict(of_module)
         coverage = coverage.plus(coverage_of(run.module, part))
-    ended = {"runs": [], "scores": scores, "coverage": [*map(int, coverage)], "rng": _state(rng)}
+    ended = {"runs": [], "scores": scores, "coverage": [*coverage], "rng": _state(rng)}
     progress.follow("search", lambda: ended)
     return Search(scores, plan.max_iter, coverage)
 
