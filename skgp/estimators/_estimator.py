@@ -196,7 +196,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             table = make_table(rows, targets, running, like, ranks)
             with guarded():
                 models = first_models(recipe, table, targets, running, rng)
-        plan, search = recipe.plan(ranks.count(len(table) + n_apart)), NO_SEARCH
+        n_planned = n_rows + n_apart if n_apart else len(table)  # the split has counted so many
+        plan, search = recipe.plan(ranks.count(n_planned)), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
