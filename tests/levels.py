@@ -34,6 +34,7 @@ LEVELS = (
     ("skgp.fitting.model", "skgp.fitting.rows", "skgp.fitting.units"),
     (
         "skgp.fitting.checkpoint",
+        "skgp.fitting.coverage",
         "skgp.fitting.functions",
         "skgp.fitting.joint",
         "skgp.fitting.outliers",
@@ -48,7 +49,12 @@ LEVELS = (
         "skgp.fitting.fit",
         "skgp.fitting.posterior",
     ),
-    ("skgp.fitting.cross_validation", "skgp.fitting.kinds", "skgp.recipes.warping"),
+    (
+        "skgp.fitting.chunk",
+        "skgp.fitting.cross_validation",
+        "skgp.fitting.kinds",
+        "skgp.recipes.warping",
+    ),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
     (
         "skgp.recipes.collapsed",

@@ -17,7 +17,8 @@ from skgp import Checkpoint, ExactGPRegressor, MOGPEmbedding, SVGPRegressor
 from skgp.core.numerics import elementwise
 from skgp.core.training.plan import History
 from skgp.fitting import recording
-from skgp.fitting.diagnosis import NO_TARGETS, Coverage, Search, _calibration, _length
+from skgp.fitting.coverage import NO_TARGETS, Coverage
+from skgp.fitting.diagnosis import Search, _calibration, _length
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.table import Table
 
@@ -106,8 +107,8 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     "still falling": lambda: embedding(max_iter=20).fit(FLAT),
     "noise at its floor": lambda: ExactGPRegressor().fit(X, X[:, 0]),
     "noise at its floor, embedding": lambda: fast(normalize_X=False).fit(FLAT),
-    "narrow": lambda: give(_calibration(Coverage(100_000, 200_000, 200_000), {"beta_reg": 1.0})),
-    "wide": lambda: give(_calibration(Coverage(200_000, 200_000, 200_000), {})),
+    "narrow": lambda: give(_calibration(Coverage(1e5, 2e5, 200_000, 2e5, 2e5), {"beta_reg": 1.0})),
+    "wide": lambda: give(_calibration(Coverage(2e5, 2e5, 200_000, 2e5, 2e5), {})),
     "inputs without scales": lambda: svgp(normalize_X=False).fit(X * [1.0, 1e6], y),
     "interrupted": lambda: svgp(batch_size=60).set_callbacks(Interrupter()).fit(X, y),
     "outliers": lambda: svgp().partial_fit(X, y).partial_fit(1e6 * X[:40], 1e6 * y[:40]),

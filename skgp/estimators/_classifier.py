@@ -83,7 +83,7 @@ class Classifier(ClassifierMixin, Estimator):
                 rows, given, rng, read=working._rows_to_validate, split=split_by_class
             )
             kind = working._targets(), working._remembered()
-            report += working._train(X, y, working._condensed(rows), *held_out, rng, *kind)
+            report += working._train(X, y, rows, *held_out, rng, *kind)
         return self
 
     def partial_fit(
@@ -132,7 +132,7 @@ class Classifier(ClassifierMixin, Estimator):
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
             rows = working._rows(X, y, sample_weight, declared, reset=not working._is_fitted())
-            kind = working._targets(), working._remembered(), working._condensed
+            kind = working._targets(), working._remembered()
             report += working._train_chunk(rows, n_total, *kind)
         return self
 

@@ -23,22 +23,21 @@ from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
-from skgp.fitting.arguments import check_no_booleans, inputs_to_check, processes, reading
+from skgp.fitting.arguments import check_no_booleans, inputs_to_check, is_same, processes, reading
 from skgp.fitting.checkpoint import recording
+from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
+from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
+from skgp.fitting.diagnosis import NO_SEARCH, diagnose, remedies
 from skgp.fitting.fit import (
-    Stream,
     Targets,
     check_device,
     first_models,
-    fit_chunk,
     fit_table,
     make_table,
     next_model,
     scalar_like,
     scaled_table,
-    without_outliers,
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
@@ -61,6 +60,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
 
     model_: Model
     n_samples_seen_: float
+    _n_rows_seen: float  # whatever their weights
     _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
     _opening: Opening | None  # of a stream that has not settled
@@ -178,6 +178,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         targets. Returns warnings.
         """
         ranks = processes(self.get_params(deep=False), check_device(self.device))
+        n_rows, rows = len(rows.X), self._condensed(rows)
         progress = KEEPS_NOTHING
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
@@ -195,7 +196,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             table = make_table(rows, targets, running, like, ranks)
             with guarded():
                 models = first_models(recipe, table, targets, running, rng)
-        plan, search = recipe.plan(ranks.count(len(table) + n_apart)), NO_SEARCH
+        n_planned = n_rows + n_apart if n_apart else len(table)  # the split has counted so many
+        plan, search = recipe.plan(ranks.count(n_planned)), NO_SEARCH
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
@@ -239,7 +241,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 progress=of_fit,
             )
         self._set(learned(model, history))
-        self.n_samples_seen_ = table.n_data
+        self.n_samples_seen_, self._n_rows_seen = table.n_data, ranks.count(n_rows)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         coverage = search.coverage if validation is None else coverage_of(self.model_, validation)
         return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
@@ -263,24 +265,25 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         n_total: float | None,
         targets: Targets,
         attributes: dict[str, Any],
-        condensed: Callable[[Rows], Rows] | None = None,
     ) -> list[Warning]:
-        """Train one epoch on validated rows; `condensed` makes rows of them that count the same."""
+        """Train one epoch on validated rows."""
         recipe, running = self._recipe(), pick(Running, self)
         rng = check_random_state(self.random_state)
         stream = None
         if self._is_fitted():
-            state = self.n_samples_seen_, self._optimizer_state, self._opening
-            stream = Stream(self.model_, *state)
+            # Files of earlier versions do not say it.
+            seen = self.n_samples_seen_, getattr(self, "_n_rows_seen", self.n_samples_seen_)
+            stream = Stream(self.model_, *seen, self._optimizer_state, self._opening)
         rows, report = without_outliers(rows, stream)
         with remedies(self.get_params(deep=False)):
             chunk = fit_chunk(
                 recipe,
-                rows if condensed is None else condensed(rows),
+                self._condensed(rows),
                 targets,
                 running,
                 rng,
                 stream=stream,
+                n_rows=len(rows.X),
                 n_total=n_total,
                 n_inducing=self.get_params(deep=False).get("n_inducing", 0),
             )
@@ -288,7 +291,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if recipe.divergence is not None:
             attributes["_beta_reg"] = recipe.divergence(chunk.n_data)
         self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve)))
-        self.n_samples_seen_, self._optimizer_state, self._opening = chunk.stream[1:]
+        self.n_samples_seen_, self._n_rows_seen = chunk.stream.n_seen, chunk.stream.n_rows
+        self._optimizer_state, self._opening = chunk.stream.optimizer_state, chunk.stream.opening
         return report
 
     # ------------------------------------------------------------- helpers
@@ -311,6 +315,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _is_fitted(self) -> bool:
         return hasattr(self, "model_")
 
+    def _condensed(self, rows: Rows) -> Rows:
+        """Rows that count the same; a family may merge equal ones."""
+        return rows
+
     def _continues(self) -> bool:
         return bool(getattr(self, "warm_start", False)) and self._is_fitted()
 
@@ -328,7 +336,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _check_unchanged(self, what: str) -> None:
         """Refuse to go on with a model that was built with other parameters."""
         now = self._fixed_parameters()
-        changed = [name for name, value in self._built_with.items() if not _same(value, now[name])]
+        changed = [name for name, old in self._built_with.items() if not is_same(old, now[name])]
         if changed:
             raise ValueError(
                 f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
@@ -390,11 +398,3 @@ def _scores(validation_scores: list[float]) -> dict[str, Any]:
         "validation_scores_": list(validation_scores) or None,
         "best_validation_score_": max(validation_scores, default=None),
     }
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two values of a parameter are equal; modules and functions only if identical."""
-    sequences = list, tuple, np.ndarray
-    if isinstance(a, sequences) and isinstance(b, sequences):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return a is b or bool(a == b)

@@ -213,7 +213,7 @@ class DSPPRegressor(GPRegressor):
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
-            optimizer=partial(adam_by_layers, self.batch_size, self.learning_rate_init),
+            optimizer=partial(adam_by_layers, self.learning_rate_init),
             epochs=replace(SIGMA_POINT_EPOCHS, steady=LONGER_STEPS),
             start=refined_start,
         )

@@ -214,8 +214,7 @@ class PPGPRRegressor(GPRegressor):
         if self.renyi_order is not None:
             order = float(self.renyi_order)
             objective = objective._replace(regulariser=partial(renyi_divergence, order=order))
-        make_adam = partial(batches_adam, self.batch_size)
-        covariance, optimizer = natural_or_adam(self, objective, beta_reg, make_adam=make_adam)
+        covariance, optimizer = natural_or_adam(self, objective, beta_reg, make_adam=batches_adam)
         if self.share_kernel and self.covariance == "decoupled":
             raise ValueError(
                 f"share_kernel={self.share_kernel!r} is for one set of inducing inputs, and "

@@ -12,7 +12,8 @@ from skgp.core.training.plan import History, Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
-from skgp.fitting.diagnosis import NO_SEARCH, NO_TARGETS, Coverage, Search, coverage_of
+from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
+from skgp.fitting.diagnosis import NO_SEARCH, Search
 from skgp.fitting.fit import (
     Targets,
     candidate,
@@ -112,7 +113,7 @@ def cross_validated(
             return NO_SEARCH
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
-        task = candidate(recipe, model, table.n_data)
+        task = candidate(recipe, model, table.n_data, plan.n_batches(table.n_rows))
         runs.append(Run(task, table, plan, generator, validate, progress))
         parts.append(held_out)
     weights = [part.n_data for part in parts]
@@ -144,7 +145,7 @@ def cross_validated(
     for run, of_module, part in zip(runs, best, parts, strict=False):
         run.module.load_state_dict(of_module)
         coverage = coverage.plus(coverage_of(run.module, part))
-    ended = {"runs": [], "scores": scores, "coverage": [*map(int, coverage)], "rng": _state(rng)}
+    ended = {"runs": [], "scores": scores, "coverage": [*coverage], "rng": _state(rng)}
     progress.follow("search", lambda: ended)
     return Search(scores, plan.max_iter, coverage)
 

@@ -9,13 +9,11 @@ import numpy as np
 import torch
 from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
-from torch import Tensor
 
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
-from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.training.plan import History, Plan, Schedule, constant
 from skgp.exceptions import (
     FitQualityWarning,
@@ -23,8 +21,9 @@ from skgp.exceptions import (
     NonFiniteLossError,
     NotPositiveDefiniteError,
 )
-from skgp.fitting.model import Model, rows_per_chunk
-from skgp.fitting.table import Array, Table, scale_inputs
+from skgp.fitting.coverage import LEVEL, NO_TARGETS, Coverage, predictions
+from skgp.fitting.model import Model
+from skgp.fitting.table import Array, Table
 
 _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's
 _RISE_OF_CLASSES: Final = 0.2  # the same of class labels, whose losses are below log C
@@ -35,7 +34,6 @@ _LEAST_FLOOR: Final = 1e-6
 _LARGEST_FLOOR: Final = 1e-3
 _AT_FLOOR: Final = 2.0  # times the floor: a noise variance up to here is at its floor
 _AT_FLOOR_IN_ALL: Final = 4.0  # the same of a predictive variance
-_LEVEL: Final = 0.9  # of the central interval whose coverage is judged
 _TOLERATED: Final = 0.05  # share of targets by which it may be off
 _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
 _MANY_ROWS: Final = 1_000_000  # whose scales are compared at most
@@ -47,27 +45,6 @@ _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those 
     "lower {}": ("step_size", "learning_rate_init"),
     "raise {}": ("jitter", "noise_floor"),
 }
-
-
-class Coverage(NamedTuple):
-    """How many held-out targets lie in their central 90 % intervals.
-
-    Attributes
-    ----------
-    n_inside : int
-    n_targets : int
-        Missing ones are not counted.
-    n_rows : int
-        Of these targets, because those of a row may miss together.
-    """
-
-    n_inside: int
-    n_targets: int
-    n_rows: int
-
-    def plus(self, other: "Coverage") -> "Coverage":
-        """Of the rows of both."""
-        return Coverage(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class Search(NamedTuple):
@@ -88,7 +65,6 @@ class Search(NamedTuple):
     coverage: Coverage
 
 
-NO_TARGETS: Final = Coverage(0, 0, 0)
 NO_SEARCH: Final = Search([], 0, NO_TARGETS)
 
 
@@ -133,29 +109,6 @@ def diagnose(
         return [*unscaled, *diverged]
     of_length = _length(history, plan, table, search, parameters)
     return [*unscaled, *of_length, *_noise_floor(model, table), *_calibration(coverage, parameters)]
-
-
-@torch.no_grad()
-def coverage_of(model: Model, table: Table) -> Coverage:
-    """Coverage of the targets of held-out rows, by a model in training or a fitted one.
-
-    Classes have no intervals, those of counts hold more than they are asked to, and whether one
-    holds a target that is not observed nobody knows.
-    """
-    if isinstance(model.likelihood, ClassLikelihood | Counts | Censored):
-        return NO_TARGETS
-    is_training = model.training
-    model.eval()  # batch norms by their running statistics
-    counts = NO_TARGETS
-    for predictive, weights, y in _predictions(model, table):
-        # The distribution function of the mixture at y: NaN if y is missing, which is outside.
-        z = (y - predictive.mean) / predictive.var.sqrt()
-        level = (weights * torch.special.ndtr(z)).sum(0)
-        inside, is_seen = (level - 0.5).abs() <= 0.5 * _LEVEL, ~y.isnan()
-        of_chunk = inside.sum(), is_seen.sum(), is_seen.any(1).sum()
-        counts = counts.plus(Coverage(*(int(n) for n in of_chunk)))
-    model.train(is_training)
-    return counts
 
 
 def _divergence(
@@ -285,7 +238,7 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
 def _typical_variance(model: Model, rows: Table) -> Array:
     """Median over rows of the predictive variance of each output, (P,), in scaled units."""
     variances = []
-    for predictive, weights, _ in _predictions(model, rows):
+    for predictive, weights, *_ in predictions(model, rows):
         spread = (predictive.mean - (weights * predictive.mean).sum(0)).square()
         variances.append((weights * (predictive.var + spread)).sum(0))
     return np.asarray(torch.cat(variances).median(0).values.cpu().numpy())
@@ -295,18 +248,21 @@ def _calibration(coverage: Coverage, parameters: Mapping[str, Any]) -> list[Warn
     """Whether the intervals of held-out rows hold fewer or more targets than chance explains."""
     if not coverage.n_targets:
         return []
-    share, n = coverage.n_inside / coverage.n_targets, coverage.n_rows
-    least, most = np.asarray(binom.ppf([_SURE, 1.0 - _SURE], n, _LEVEL)) / n
+    share = coverage.inside / coverage.total
+    n = round(coverage.rows**2 / coverage.squares)  # rows of equal weights that are as certain
+    least, most = np.asarray(binom.ppf([_SURE, 1.0 - _SURE], n, LEVEL)) / n
     if least - _TOLERATED <= share <= most + _TOLERATED:
         return []
+    by_weight = "" if coverage.rows == coverage.squares else ", by weight,"
     too, further = "narrow", ", or raise beta_reg" if "beta_reg" in parameters else ""
-    if share > _LEVEL:  # gamma belongs to variational bounds
+    if share > LEVEL:  # gamma belongs to variational bounds
         varying = ", or PPGPRRegressor if the noise varies with X"
         too, further = "wide", varying if "gamma" in parameters else ""
     return [
         FitQualityWarning(
-            f"{share:.0%} of {coverage.n_targets} held-out entries of y lie in their central 90 % "
-            f"intervals, which are too {too}: use CrossFittedRegressor with recalibrate=True"
+            f"{share:.0%} of {coverage.n_targets:.0f} held-out entries of y{by_weight} lie in "
+            f"their central 90 % intervals, which are too {too}: use CrossFittedRegressor with "
+            f"recalibrate=True"
             f"{further}"
         )
     ]
@@ -348,20 +304,6 @@ def _some_rows(model: Model, table: Table) -> Table:
         X = model.inputs.posterior.of_rows(slice(None)).mean.detach().cpu().numpy()
     noise = None if table.known_noise is None else table.known_noise[index]
     return Table(X[index], table.Y[index], weight, *scales, model.log_weights, known_noise=noise)
-
-
-def _predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor, Tensor]]:
-    """Of chunks of rows the moments (S, B, P) of components, weights (S, 1, 1), targets (B, P)."""
-    predictor, like = model.predictor(), model.log_weights
-    for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like, table.n_outputs)):
-        index = rows.numpy()
-        x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)
-        y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(like)
-        predictive = predictor(x)
-        if table.known_noise is not None:
-            noise = torch.from_numpy(table.scaled_noise(index)).to(like)
-            predictive = predictive._replace(var=predictive.var + noise)
-        yield predictive, predictive.log_weights(like).exp()[:, None, None], y
 
 
 def _variances(table: Table) -> Array:

@@ -3,10 +3,10 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
@@ -16,21 +16,17 @@ from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.draws import make_seed
 from skgp.core.subsample import BoolArray, subsample
-from skgp.core.training.optimizers import Clipped
-from skgp.core.training.plan import Candidate, History, Plan, constant, falling
+from skgp.core.training.plan import Candidate, History, Plan, falling
 from skgp.core.training.progress import Progress
 from skgp.core.training.ranks import ALONE, Ranks
 from skgp.core.training.restarts import train
-from skgp.core.training.run import Run
 from skgp.core.training.states import copied
 from skgp.exceptions import NonFiniteLossError
 from skgp.fitting.cache import Cached
 from skgp.fitting.model import Model
-from skgp.fitting.outliers import find_outliers
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Centres, Setup
-from skgp.fitting.stream import ENOUGH, Opening
 from skgp.fitting.table import (
     Array,
     Scale,
@@ -190,9 +186,10 @@ def fit_table(
         What to go on from, and where to keep it.
     """
     generator = torch.Generator().manual_seed(draw_seed(rng))
+    n_batches = plan.n_batches(table.n_rows)
     result = progress.saved("result")
     if result is None:
-        tasks = [candidate(recipe, model, table.n_data) for model in models]
+        tasks = [candidate(recipe, model, table.n_data, n_batches) for model in models]
         validate = None if held_out is None else partial(validation_score, recipe, table, held_out)
         model, history = train(
             tasks,
@@ -217,7 +214,7 @@ def fit_table(
         number, state, *curves = result
         model, history = models[number], History(*curves)
         model.load_state_dict(state)
-    model.n_steps += len(history.loss_curve) * plan.n_batches(table.n_rows)
+    model.n_steps += len(history.loss_curve) * n_batches
     return model, history
 
 
@@ -272,128 +269,13 @@ def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model
     return held_out.ranks.mean(score, len(held_out))
 
 
-class Stream(NamedTuple):
-    """What partial_fit goes on from.
-
-    Attributes
-    ----------
-    model : Model
-    n_seen : float
-        Rows trained on, or the sum of their weights.
-    optimizer_state : dict or None
-    opening : Opening or None
-        Of a stream that has not settled.
-    """
-
-    model: Model
-    n_seen: float
-    optimizer_state: dict[str, Any] | None
-    opening: Opening | None
-
-
-class Chunk(NamedTuple):
-    """A stream after a chunk.
-
-    Attributes
-    ----------
-    stream : Stream
-        With the model in training.
-    table : Table
-        Of the chunk's rows.
-    loss : float
-    n_data : float
-        Sum of the weights by which divergences were divided.
-    """
-
-    stream: Stream
-    table: Table
-    loss: float
-    n_data: float
-
-
-def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warning]]:
-    """The rows that a stream takes, and at most one warning that names the others."""
-    if stream is None or (stream.opening is not None and not stream.opening.has_scales):
-        return rows, []
-    outliers = find_outliers(rows, stream.model.x_scale, stream.model.y_scale)
-    if len(outliers.rows) and not outliers.are_most:
-        rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
-    return rows, outliers.warning("the step leaves them out")
-
-
-def fit_chunk(
-    recipe: Recipe,
-    rows: Rows,
-    targets: Targets,
-    running: Running,
-    rng: np.random.RandomState,
-    *,
-    stream: Stream | None,
-    n_total: float | None,
-    n_inducing: int | Sequence[int] | Literal["auto"],
-) -> Chunk:
-    """Train one epoch on a chunk, with gradients that are clipped to what is usual in the stream.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    rows : Rows
-    targets : Targets
-    running : Running
-    rng : RandomState
-    stream : Stream or None
-        None begins one.
-    n_total : float or None
-        Rows of the whole stream; those seen so far if None.
-    n_inducing : int, sequence of int or "auto"
-        Number of inducing inputs, of each layer; a model starts from at least as many rows.
-    """
-    if stream is None:
-        opening: Opening | None = Opening.of(rows)
-    else:
-        opening = None if stream.opening is None else stream.opening.extended(rows)
-    if opening is not None and opening.is_due:
-        start = make_table(
-            opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
-        )
-        table = scaled_table(rows, (start.x_scale, start.y_scale), start.like)
-        model = first_models(recipe, start, targets, running, rng, is_streamed=True)[0]
-        state = None
-        opening = opening.started()
-    else:
-        assert stream is not None  # a stream that begins is due
-        like = scalar_like(recipe, running, len(rows.X))
-        table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
-        model, state = next_model(recipe, stream.model, table), stream.optimizer_state
-    seen = (0.0 if stream is None else stream.n_seen) + table.n_data
-    n_data = seen if n_total is None else n_total
-    fresh = candidate(recipe, model, n_data)
-    trained = [p for p in model.parameters() if p.requires_grad]
-    plan = recipe.plan(len(table))
-    run = Run(
-        fresh._replace(optimizer=Clipped(trained, fresh.optimizer)),
-        table,
-        dataclasses.replace(plan, max_iter=1, schedule=constant, averaged=False, ceiling=math.inf),
-        torch.Generator().manual_seed(draw_seed(rng)),
-    )
-    if state is not None:
-        run.optimizer.load_state_dict(copy.deepcopy(state))
-    run.epoch()
-    model.n_steps = run.n_steps
-    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
-    if opening is not None:
-        opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
-    after = Stream(model, seen, run.optimizer.state_dict(), opening)
-    return Chunk(after, table, run.history.loss_curve[-1], n_data)
-
-
 def draw_seed(rng: np.random.RandomState) -> int:
     """A seed for a generator of another kind."""
     return int(rng.randint(np.iinfo(np.int32).max))
 
 
-def candidate(recipe: Recipe, model: Model, n_data: float) -> Candidate[Model]:
-    """A model to train on rows of this sum of weights."""
+def candidate(recipe: Recipe, model: Model, n_data: float, n_batches: int) -> Candidate[Model]:
+    """A model to train on rows of this sum of weights, in so many batches."""
     loss = partial(recipe.loss, model, n_data=n_data)
     set_passes(model, recipe.passes)
-    return Candidate(model, loss, recipe.optimizer(model, n_data), model.n_steps)
+    return Candidate(model, loss, recipe.optimizer(model, n_data, n_batches), model.n_steps)

@@ -227,7 +227,8 @@ class Recipe:
     build : callable Setup -> Model
         The model with its initial parameters, in float64.
     loss : Loss
-    optimizer : callable (Model, n_data) -> Optimizer
+    optimizer : callable (Model, n_data, n_batches) -> Optimizer
+        The last is the number of different batches that its steps see.
     plan : callable n -> Plan
         How to train on n rows.
     dtype : callable n -> str
@@ -252,7 +253,7 @@ class Recipe:
 
     build: Callable[[Setup], Model]
     loss: Loss
-    optimizer: Callable[[Model, float], Optimizer]
+    optimizer: Callable[[Model, float, int], Optimizer]
     plan: Callable[[int], Plan]
     dtype: Callable[[int], str]
     conditioned: Callable[[Model, Table], Model] = as_trained

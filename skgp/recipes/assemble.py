@@ -69,7 +69,7 @@ def stack_recipe(
     pulled: bool = False,
     misfit: Callable[[int, int], str | None] | None = None,
     beta_reg: DivergenceWeight | None = None,
-    optimizer: Callable[[Model, float], Optimizer] | None = None,
+    optimizer: Callable[[Model, float, int], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
     start: Start = start_hyperparameters,
     beginning: Beginning = USUAL_BEGINNING,
@@ -87,7 +87,7 @@ beginning, all_inducing
         As of `StackSpec`; kernels and covariance are the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
-    optimizer : callable (Model, n_data) -> Optimizer, optional
+    optimizer : callable (Model, n_data, n_batches) -> Optimizer, optional
         Adam if None.
     epochs : Epochs
     """
@@ -137,7 +137,7 @@ def deep_recipe(
     pulled: bool = False,
     covariance: Covariance | None = None,
     beta_reg: DivergenceWeight | None = None,
-    optimizer: Callable[[Model, float], Optimizer] | None = None,
+    optimizer: Callable[[Model, float, int], Optimizer] | None = None,
     epochs: Epochs = DEEP_EPOCHS,
     start: Start = start_hyperparameters,
     beginning: Beginning = USUAL_BEGINNING,

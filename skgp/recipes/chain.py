@@ -97,7 +97,7 @@ def with_chain(build: Callable[[Setup], Model], parameters: ChainParameters, set
 
 
 def hamiltonian(
-    learning_rate: float, parameters: ChainParameters, model: Model, n_data: float
+    learning_rate: float, parameters: ChainParameters, model: Model, n_data: float, n_batches: int
 ) -> Optimizer:
     """Steps of the chain for the inducing variables, and Adam for everything else."""
     source = model.source

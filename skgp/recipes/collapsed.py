@@ -122,7 +122,7 @@ def conditioned(model: Model, table: Table) -> Model:
     return model
 
 
-def lbfgs(model: Model, n_data: float) -> Optimizer:
+def lbfgs(model: Model, n_data: float, n_batches: int) -> Optimizer:
     """L-BFGS for all parameters."""
     return LBFGS([p for p in model.parameters() if p.requires_grad])
 
@@ -282,7 +282,7 @@ def bound_loss(
     return -(bound + prior) / n_data
 
 
-def bound_lbfgs(model: Model, n_data: float) -> Optimizer:
+def bound_lbfgs(model: Model, n_data: float, n_batches: int) -> Optimizer:
     """L-BFGS for all parameters but those of q(u)."""
     apart = {id(p) for p in cast(SparseGP, model.stack.top).posterior.parameters()}
     return LBFGS([p for p in model.parameters() if p.requires_grad and id(p) not in apart])

@@ -24,24 +24,20 @@ _SECOND_MOMENT_DECAY: Final = 0.95
 _BATCHES_DECAY: Final = 0.99
 _USUAL_DECAY: Final = 0.999
 
-MakeOptimizer = Callable[[float, Model, float], Optimizer]
+MakeOptimizer = Callable[[float, Model, float, int], Optimizer]
 
 
-def adam(
-    learning_rate: float, model: Model, n_data: float, second_moment_decay: float = _USUAL_DECAY
-) -> Optimizer:
+def adam(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
     """Adam for all parameters."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    return Adam(parameters, learning_rate, second_moment_decay)
+    return _adam(learning_rate, model, _USUAL_DECAY)
 
 
-def batches_adam(batch_size: int, learning_rate: float, model: Model, n_data: float) -> Optimizer:
+def batches_adam(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
     """Adam with a shorter memory where there are several batches."""
-    decay = _BATCHES_DECAY if n_data > batch_size else _USUAL_DECAY
-    return adam(learning_rate, model, n_data, decay)
+    return _adam(learning_rate, model, _BATCHES_DECAY if n_batches > 1 else _USUAL_DECAY)
 
 
-def adam_by_layers(batch_size: int, learning_rate: float, model: Model, n_data: float) -> Optimizer:
+def adam_by_layers(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
     """Adam with shorter steps where the top layer has more inducing inputs M than the first one.
 
     It is `batches_adam` otherwise. A step moves a function by up to the rate times |a|_1, which
@@ -51,11 +47,16 @@ def adam_by_layers(batch_size: int, learning_rate: float, model: Model, n_data: 
     layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
     n_first, n_top = (layer.Z.shape[-2] for layer in layers)
     rate = learning_rate * math.sqrt(min(1.0, n_first / n_top))
-    return batches_adam(batch_size, rate, model, n_data)
+    return batches_adam(rate, model, n_data, n_batches)
 
 
 def natural_gradients(
-    learning_rate: float, peak: float, beta_reg: DivergenceWeight, model: Model, n_data: float
+    learning_rate: float,
+    peak: float,
+    beta_reg: DivergenceWeight,
+    model: Model,
+    n_data: float,
+    n_batches: int,
 ) -> Optimizer:
     """Natural-gradient steps for q(u) of the last layer, and Adam for everything else.
 
@@ -75,7 +76,7 @@ def natural_or_adam(
     beta_reg: DivergenceWeight,
     peak: float = 0.5,
     make_adam: MakeOptimizer = adam,
-) -> tuple[Covariance, Callable[[Model, float], Optimizer]]:
+) -> tuple[Covariance, Callable[[Model, float, int], Optimizer]]:
     """Parametrisation of q(u), and its optimiser, as the parameter `optimizer` says.
 
     `p` is an estimator with the parameters covariance, optimizer and learning_rate_init; `peak` is
@@ -102,3 +103,8 @@ def natural_or_adam(
             f"optimizer='adam', got covariance={p.covariance!r}"
         )
     return "natural", partial(natural_gradients, p.learning_rate_init, peak, beta_reg)
+
+
+def _adam(learning_rate: float, model: Model, second_moment_decay: float) -> Optimizer:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return Adam(parameters, learning_rate, second_moment_decay)

@@ -46,7 +46,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
     see that its gradients grow.
     """
     outputs = readout_of(p, mixing, units)
-    make_adam = partial(batches_adam, p.batch_size) if isinstance(mixing, MixingNetwork) else adam
+    make_adam = batches_adam if isinstance(mixing, MixingNetwork) else adam
     top = top_without_mean if isinstance(units, Hidden) else sparse_top
     return stack_recipe(
         p,
@@ -70,7 +70,7 @@ def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) ->
         alone=outputs.below,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
         shares_kernel=p.share_kernel,
-        optimizer=partial(batches_adam, p.batch_size, p.learning_rate_init),
+        optimizer=partial(batches_adam, p.learning_rate_init),
     )
 
 

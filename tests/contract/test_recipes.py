@@ -190,8 +190,10 @@ def test_training_goes_on_from_a_state_to_the_last_bit(case: Case, data: Data) -
         table = make_table(Rows(data.X, data.y, None), targets, running, like)
         model = first_models(recipe, table, targets, running, rng)[0]
         loss = partial(recipe.loss, model, n_data=table.n_data)
-        task = Candidate(model, loss, recipe.optimizer(model, table.n_data))
-        return Run(task, table, recipe.plan(len(table)), torch.Generator().manual_seed(1))
+        plan = recipe.plan(len(table))
+        optimizer = recipe.optimizer(model, table.n_data, plan.n_batches(len(table)))
+        task = Candidate(model, loss, optimizer)
+        return Run(task, table, plan, torch.Generator().manual_seed(1))
 
     whole, first, second = started(), started(), started()
     for _ in range(3):

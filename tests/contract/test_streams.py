@@ -1,5 +1,7 @@
 """Streams of chunks: outliers, and first chunks that say little of what is to come."""
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ from contract_cases import (
     Data,
 )
 
-from skgp import DSPPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor
+from skgp import DSPPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor, load, save
+from skgp.core.training.optimizers import Clipped
 from skgp.estimators.baselines import MCDropoutRegressor
 from skgp.exceptions import OutlierWarning
 from skgp.scoring import nll
@@ -213,3 +216,80 @@ def test_targets_of_classifiers_are_no_outliers() -> None:
     for _ in range(3):
         model.partial_fit(X, np.arange(200) % 40)
     assert model.n_samples_seen_ == 600
+
+
+def shifted(model: Any, weight: float, n_chunks: int = 10) -> Any:
+    """A settled stream after chunks of targets three units above those before."""
+    X, y = sine(1000, 0)
+    for _ in range(2):
+        model.partial_fit(X, y, n_total=1000)
+    for i in range(n_chunks):
+        X, y = sine(200, 1 + i)
+        model.partial_fit(X, y + 3.0, np.full(200, weight), n_total=1000)
+    return model
+
+
+@pytest.mark.parametrize("name", ["svgp", "svgp-natgrad", "ppgpr"])
+def test_chunks_of_light_rows_move_a_settled_stream_less(name: str) -> None:
+    X, _ = sine(500, 999)
+    clone = MODELS[name].__sklearn_clone__
+    before, light, usual = (
+        shifted(clone(), weight, n_chunks).predict(X).mean()
+        for weight, n_chunks in ((1.0, 0), (1e-6, 10), (1.0, 10))
+    )
+    # Adam goes on for some steps in the direction of the chunks before.
+    assert abs(light - before) < 0.4 * abs(usual - before)
+
+
+@pytest.fixture
+def shares(monkeypatch: Any) -> list[float]:
+    """By which the gradients of each chunk are multiplied."""
+    seen: list[float] = []
+
+    def recorded(parameters: Any, optimizer: Any, share: float) -> Clipped:
+        seen.append(share)
+        return Clipped(parameters, optimizer, share)
+
+    monkeypatch.setattr("skgp.fitting.chunk.Clipped", recorded)
+    return seen
+
+
+def test_rows_of_equal_weights_count_the_same(shares: list[float]) -> None:
+    """Sums of them are rounded, and a classifier merges equal rows."""
+    X, y = sine(100, 0)
+    model = SVGPRegressor(n_inducing=5, random_state=0)
+    classifier = SVGPClassifier(n_inducing=5, random_state=0)
+    for n in (100, 33, 7):
+        model.partial_fit(X[:n], y[:n], np.full(n, 0.1))
+        classifier.partial_fit(np.round(X[:n]), y[:n] > 0.0, [False, True])
+    assert shares == 6 * [1.0]
+
+
+def test_a_stream_knows_its_mean_weight_after_it_was_saved(
+    shares: list[float], tmp_path: Path
+) -> None:
+    X, y = sine(60, 0)
+    model = SVGPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(X, y, np.full(60, 0.5))
+    model.partial_fit(X, y, np.full(60, 2.0))
+    save(model, tmp_path / "stream.skgp")
+    for again in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "stream.skgp")):
+        again.partial_fit(X[:30], y[:30])
+    # Mean weights of 0.5 and 2 for 60 rows each, then of 1 for 30.
+    assert shares == pytest.approx([2.0 / 1.25, *3 * [1.0 / 1.2]], rel=1e-12)
+
+
+def test_a_stream_of_an_earlier_version_goes_on() -> None:
+    X, y = sine(60, 0)
+    model, old = (MODELS["svgp"].__sklearn_clone__().partial_fit(X, y) for _ in range(2))
+    del old._n_rows_seen
+    assert model.partial_fit(X, y).loss_curve_ == old.partial_fit(X, y).loss_curve_
+
+
+def test_heavy_chunks_take_steps_of_at_most_twice_the_length(shares: list[float]) -> None:
+    """A longer natural step could leave q(u) without a covariance."""
+    X, y = sine(60, 0)
+    model = MODELS["svgp-natgrad"].__sklearn_clone__()
+    for i in range(4):
+        model.partial_fit(X, y, np.full(60, 100.0**i))
+    assert shares[0] == 1.0
+    assert 1.9 < shares[1] <= max(shares) == 2.0

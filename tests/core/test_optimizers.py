@@ -188,6 +188,17 @@ def test_a_gradient_of_zero_is_no_length_to_compare_with() -> None:
     assert recording.seen[-1] == [9.0, 0.0]
 
 
+def test_a_share_shortens_gradients_after_they_are_clipped() -> None:
+    parameter = nn.Parameter(torch.zeros(2).double())
+    recording = Recording(parameter)
+    optimizer = Clipped([parameter], recording, share=0.1)
+    for length in [1.0, 2.0, 1000.0]:
+        follow(optimizer, recording, [length, 0.0])
+    usual = math.sqrt(2.0)
+    np.testing.assert_allclose(np.array(recording.seen)[:, 0], [0.1, 0.2, usual], rtol=1e-12)
+    assert optimizer.state_dict()["usual"] > math.log(usual)
+
+
 def test_what_is_usual_is_part_of_the_state() -> None:
     optimizer, _ = clipped([[1.0, 0.0]] * 3)
     again, recording = clipped([])

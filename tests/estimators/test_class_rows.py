@@ -1,5 +1,8 @@
 """Rows of classifiers: repeated ones, and those that early stopping holds out."""
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -103,6 +106,35 @@ def test_early_stopping_keeps_a_class_of_one_row_for_training() -> None:
     np.testing.assert_array_equal(model.classes_, [0, 1, 2, 7])
     with pytest.raises(ValueError, match=r"validation_fraction=0.95.*some class"):
         SVGPClassifier(early_stopping=True, validation_fraction=0.95, **SMALL).fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [DSPPClassifier, PPGPRClassifier])
+def test_rows_that_are_held_out_decide_when_training_stops(
+    cls: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though without them the others are one batch, in which equal rows are one."""
+    rng = np.random.default_rng(0)
+    X = rng.permutation(np.indices((4, 4)).reshape(2, -1).T.repeat(7, 0))[:105].astype(float)
+    y = rng.random(105) < 0.1 + 0.2 * X[:, 0]
+    counts = []
+    searched = "skgp.estimators._estimator.found_plan"
+    monkeypatch.setattr(searched, lambda *_: pytest.fail("a search has nothing to find"))
+    make = cls._recipe
+
+    def spied(self: Any) -> Any:
+        made = make(self)
+
+        def plan(n: int) -> Any:
+            counts.append(n)
+            return made.plan(n)
+
+        return dataclasses.replace(made, plan=plan)
+
+    monkeypatch.setattr(cls, "_recipe", spied)
+    model = cls(n_inducing=10, batch_size=100, max_iter=10, random_state=0).fit(X, y)
+    assert set(counts) == {105}
+    assert len(model.validation_scores_) == model.n_iter_
+    assert model.n_samples_seen_ == 94
 
 
 def test_balanced_classes_count_the_weights_of_their_rows() -> None:

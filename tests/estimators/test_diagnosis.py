@@ -27,15 +27,14 @@ from skgp.core.training.plan import History, constant, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
 from skgp.fitting import cross_validation, recipe
+from skgp.fitting.coverage import Coverage, coverage_of
 from skgp.fitting.diagnosis import (
     NO_TARGETS,
-    Coverage,
     Search,
     _calibration,
     _divergence,
     _last_fall,
     _length,
-    coverage_of,
 )
 from skgp.fitting.fit import validation_score
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
@@ -208,6 +207,10 @@ def test_coverage_is_that_of_predict_interval(rng: np.random.Generator) -> None:
     assert f"{share:.0%} of {seen.sum()} held-out entries of y" in str(caught[-1].message)
 
 
+def of_equal_rows(n_inside: int, n_targets: int, n_rows: int) -> Coverage:
+    return Coverage(n_inside, n_targets, n_targets, n_rows, n_rows)
+
+
 def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatch: Any) -> None:
     X, y = problem
     monkeypatch.setattr(ppgpr, "PREDICTIVE_EPOCHS", Epochs(longest=30))
@@ -224,7 +227,7 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
         part = PPGPRRegressor(max_iter=n_epochs, random_state=0).fit(X[~out], y[~out])
         lower, upper = part.predict_interval(X[out], coverage=0.9)
         n_inside += int(((lower <= y[out]) & (y[out] <= upper)).sum())
-    assert seen[0] == Coverage(n_inside, 120, 120)
+    assert seen[0] == of_equal_rows(n_inside, 120, 120)
 
 
 def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path: Path) -> None:
@@ -245,7 +248,7 @@ def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path:
     with monkeypatch.context() as patch:
         patch.setattr(cross_validation, "validation_score", score)
         model.fit(X, y)
-    inside = np.reshape([c.n_inside for c in counted], (20, 5)).sum(1)
+    inside = np.reshape([c.inside for c in counted], (20, 5)).sum(1)
     best = int(np.argmax(model.validation_scores_))
     assert 0 < best < 15
     assert inside[best] not in (inside[0], inside[-1])
@@ -261,7 +264,7 @@ def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path:
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
     model.fit(X, y)
-    assert seen == 2 * [Coverage(inside[best], 60, 60)]
+    assert seen == 2 * [of_equal_rows(inside[best], 60, 60)]
 
 
 @pytest.mark.parametrize(
@@ -279,14 +282,14 @@ def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path:
     ],
 )
 def test_chance_and_a_margin_are_tolerated(n_inside: int, n_rows: int, warns: bool) -> None:
-    assert bool(_calibration(Coverage(n_inside, n_rows, n_rows), {"beta_reg": 1.0})) == warns
+    assert bool(_calibration(of_equal_rows(n_inside, n_rows, n_rows), {"beta_reg": 1.0})) == warns
 
 
 def test_outputs_of_a_row_may_miss_together() -> None:
     assert not _calibration(
-        Coverage(1540, 2000, 100), ["beta_reg"]
+        of_equal_rows(1540, 2000, 100), ["beta_reg"]
     )  # 0.77 of 2,000 independent ones is too few
-    assert _calibration(Coverage(1540, 2000, 2000), {"beta_reg": 1.0})
+    assert _calibration(of_equal_rows(1540, 2000, 2000), {"beta_reg": 1.0})
 
 
 @pytest.mark.parametrize("factors", [[1.0, 1e6], [1e3, 1e3], [1e-3, 1e-3]])

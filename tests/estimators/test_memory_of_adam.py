@@ -14,13 +14,14 @@ from skgp import (
     PPGPRRegressor,
     SBGPRNRegressor,
 )
+from skgp.recipes import optimizers
 
 SMALL = {"n_inducing": 5, "max_iter": 1, "random_state": 0}
 
 
-def check_memory(estimator, model, n_data, decay):
+def check_memory(estimator, model, n_batches, decay):
     """Steps on a noise variance, of which the first gradient is a hundred times the others."""
-    optimizer = estimator._recipe().optimizer(model, n_data)
+    optimizer = estimator._recipe().optimizer(model, 30.0, n_batches)
     noise = model.likelihood.log_excess_noise
     before = noise.detach().clone()
     for number in range(501):
@@ -35,29 +36,73 @@ def check_memory(estimator, model, n_data, decay):
     np.testing.assert_allclose(step, moment**-0.5, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("n_data", "decay"), [(30.0, 0.999), (2000.0, 0.99)])
+@pytest.mark.parametrize(("n_batches", "decay"), [(1, 0.999), (2, 0.99)])
 @pytest.mark.parametrize("family", [DSPPRegressor, PPGPRRegressor])
-def test_several_batches_forget_a_leap_after_five_hundred_steps(family, n_data, decay):
+def test_several_batches_forget_a_leap_after_five_hundred_steps(family, n_batches, decay):
     X = np.linspace(-1.0, 1.0, 30)[:, None]
     estimator = family(early_stopping=False, **SMALL)
     model = estimator.fit(X, np.sin(3.0 * X[:, 0])).model_
-    check_memory(estimator, model, n_data, decay)
+    check_memory(estimator, model, n_batches, decay)
 
 
-@pytest.mark.parametrize(("n_data", "decay"), [(30.0, 0.999), (2000.0, 0.99)])
+@pytest.mark.parametrize(("n_batches", "decay"), [(1, 0.999), (2, 0.99)])
 @pytest.mark.parametrize("family", [SBGPRNRegressor, NeuralSBGPRNRegressor, NeuralDGPRegressor])
-def test_so_do_those_of_a_mixing_network_and_of_two_layers_and_a_readout(family, n_data, decay):
-    check_readout(family, n_data, decay)
+def test_so_do_those_of_a_mixing_network_and_of_two_layers_and_a_readout(family, n_batches, decay):
+    check_readout(family, n_batches, decay)
 
 
 @pytest.mark.parametrize("family", [MOGPRegressor, GPRNRegressor, NeuralSBGPRNEmbedding])
 def test_other_readouts_have_the_usual_memory(family):
-    check_readout(family, 2000.0, 0.999)
+    check_readout(family, 2, 0.999)
 
 
-def check_readout(family, n_data, decay):
+@pytest.fixture
+def decays(monkeypatch):
+    """Those of every Adam that a fit makes."""
+    seen = []
+    made = optimizers.Adam
+
+    def recorded(parameters, learning_rate, decay=0.999):
+        seen.append(decay)
+        return made(parameters, learning_rate, decay)
+
+    monkeypatch.setattr(optimizers, "Adam", recorded)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("n", "batch_size", "weight", "decay"),
+    [
+        (200, 50, 0.1, 0.99),
+        (60, 1000, 100.0, 0.999),
+        (74, 50, None, 0.999),  # a batch and a half, which is rounded down
+        (75, 50, None, 0.99),
+        (50, 50, None, 0.999),
+    ],
+)
+def test_the_memory_is_that_of_the_batches_not_of_the_weights(n, batch_size, weight, decay, decays):
+    X = np.linspace(-1.0, 1.0, n)[:, None]
+    model = PPGPRRegressor(batch_size=batch_size, early_stopping=False, **SMALL)
+    model.fit(X, np.sin(3.0 * X[:, 0]), None if weight is None else np.full(n, weight))
+    assert decays == [decay]
+
+
+def test_a_stream_has_several_batches(decays):
+    """Also one whose state is that of a fit with the usual memory."""
+    X = np.linspace(-1.0, 1.0, 60)[:, None]
+    model = PPGPRRegressor(**SMALL)
+    for _ in range(2):
+        model.partial_fit(X, np.sin(3.0 * X[:, 0]))
+    assert decays == [0.99, 0.99]
+    state = model._optimizer_state["clipped"]["adam"]["param_groups"][0]
+    state["betas"] = (0.9, 0.999)
+    model.partial_fit(X, np.sin(3.0 * X[:, 0]))
+    assert model._optimizer_state["clipped"]["adam"]["param_groups"][0]["betas"] == (0.9, 0.99)
+
+
+def check_readout(family, n_batches, decay):
     X = np.linspace(-1.0, 1.0, 30)[:, None]
     Y = np.hstack([np.sin(3.0 * X), np.cos(3.0 * X), X**2])
     estimator = family(**SMALL)
     fitted = estimator.fit(Y) if "Embedding" in family.__name__ else estimator.fit(X, Y)
-    check_memory(estimator, fitted.model_, n_data, decay)
+    check_memory(estimator, fitted.model_, n_batches, decay)

@@ -68,8 +68,8 @@ class Adam(Optimizer):
         second_moment_decay: float = 0.999,
     ) -> None:
         self._peak = learning_rate
-        betas = _FIRST_MOMENT_DECAY, second_moment_decay
-        self._adam = torch.optim.Adam(parameters, betas=betas, fused=True)
+        self._betas = _FIRST_MOMENT_DECAY, second_moment_decay
+        self._adam = torch.optim.Adam(parameters, betas=self._betas, fused=True)
         self._steps = 0
 
     def step(self, closure: Closure, rate: float) -> float:
@@ -100,6 +100,7 @@ class Adam(Optimizer):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._adam.load_state_dict(state["adam"])
+        self._adam.param_groups[0]["betas"] = self._betas  # no part of where training is
         self._steps = state["steps"]
         # A fused step does not look at the sizes, and would write beyond the end of a moment.
         for parameter in self._adam.param_groups[0]["params"]:
@@ -121,11 +122,17 @@ class Clipped(Optimizer):
         Whose gradients are clipped by their common norm.
     clipped : Optimizer
         The optimiser of these parameters.
+    share : float, default=1.0
+        By which clipped gradients are multiplied, so that rows of little weight move the parameters
+        less, and neither their loss nor what is usual depends on it.
     """
 
-    def __init__(self, parameters: list[nn.Parameter], clipped: Optimizer) -> None:
+    def __init__(
+        self, parameters: list[nn.Parameter], clipped: Optimizer, share: float = 1.0
+    ) -> None:
         self._parameters = parameters
         self._clipped = clipped
+        self._share = share
         self._n_steps = 0
         self._usual = 0.0  # logarithm of the norm
 
@@ -142,9 +149,10 @@ class Clipped(Optimizer):
         if norm == 0.0:
             return loss
         excess = math.log(norm) - self._usual if self._n_steps else 0.0
-        if excess > _LONGEST:
+        factor = self._share * (math.exp(_LONGEST - excess) if excess > _LONGEST else 1.0)
+        if factor != 1.0:
             for gradient in gradients:
-                gradient.mul_(math.exp(_LONGEST - excess))
+                gradient.mul_(factor)
         if self._n_steps == 0:
             self._usual = math.log(norm)
         self._n_steps += 1

@@ -1,0 +1,169 @@
+"""Training on the chunks of a stream, one epoch on each."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from skgp.core.training.optimizers import Clipped
+from skgp.core.training.plan import constant
+from skgp.core.training.run import Run
+from skgp.fitting.fit import (
+    Targets,
+    candidate,
+    draw_seed,
+    first_models,
+    make_table,
+    next_model,
+    scalar_like,
+    scaled_table,
+)
+from skgp.fitting.model import Model
+from skgp.fitting.outliers import find_outliers
+from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.rows import Rows
+from skgp.fitting.stream import ENOUGH, Opening
+from skgp.fitting.table import Table
+
+# Nobody knows how many batches a stream will have, and after the first one they are several.
+_BATCHES: Final = 2
+_LARGEST_SHARE: Final = 2.0  # with which a natural step of half length goes to its end
+
+
+class Stream(NamedTuple):
+    """What partial_fit goes on from.
+
+    Attributes
+    ----------
+    model : Model
+    n_seen : float
+        Rows trained on, or the sum of their weights.
+    n_rows : float
+        Rows trained on, whatever their weights.
+    optimizer_state : dict or None
+    opening : Opening or None
+        Of a stream that has not settled.
+    """
+
+    model: Model
+    n_seen: float
+    n_rows: float
+    optimizer_state: dict[str, Any] | None
+    opening: Opening | None
+
+
+class Chunk(NamedTuple):
+    """A stream after a chunk.
+
+    Attributes
+    ----------
+    stream : Stream
+        With the model in training.
+    table : Table
+        Of the chunk's rows.
+    loss : float
+    n_data : float
+        Sum of the weights by which divergences were divided.
+    """
+
+    stream: Stream
+    table: Table
+    loss: float
+    n_data: float
+
+
+def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warning]]:
+    """The rows that a stream takes, and at most one warning that names the others."""
+    if stream is None or (stream.opening is not None and not stream.opening.has_scales):
+        return rows, []
+    outliers = find_outliers(rows, stream.model.x_scale, stream.model.y_scale)
+    if len(outliers.rows) and not outliers.are_most:
+        rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
+    return rows, outliers.warning("the step leaves them out")
+
+
+def fit_chunk(
+    recipe: Recipe,
+    rows: Rows,
+    targets: Targets,
+    running: Running,
+    rng: np.random.RandomState,
+    *,
+    stream: Stream | None,
+    n_rows: int,
+    n_total: float | None,
+    n_inducing: int | Sequence[int] | Literal["auto"],
+) -> Chunk:
+    """Train one epoch on a chunk, with gradients that are clipped to what is usual in the stream.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    rows : Rows
+    targets : Targets
+    running : Running
+    rng : RandomState
+    stream : Stream or None
+        None begins one.
+    n_rows : int
+        Number of the rows before equal ones were merged.
+    n_total : float or None
+        Rows of the whole stream; those seen so far if None.
+    n_inducing : int, sequence of int or "auto"
+        Number of inducing inputs, of each layer; a model starts from at least as many rows.
+    """
+    if stream is None:
+        opening: Opening | None = Opening.of(rows)
+    else:
+        opening = None if stream.opening is None else stream.opening.extended(rows)
+    if opening is not None and opening.is_due:
+        start = make_table(
+            opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
+        )
+        table = scaled_table(rows, (start.x_scale, start.y_scale), start.like)
+        model = first_models(recipe, start, targets, running, rng, is_streamed=True)[0]
+        state = None
+        opening = opening.started()
+    else:
+        assert stream is not None  # a stream that begins is due
+        like = scalar_like(recipe, running, len(rows.X))
+        table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
+        model, state = next_model(recipe, stream.model, table), stream.optimizer_state
+    seen, n_seen_rows = table.n_data, float(n_rows)
+    if stream is not None:
+        seen, n_seen_rows = stream.n_seen + seen, stream.n_rows + n_rows
+    share = _share(table.n_data / n_rows, seen / n_seen_rows)
+    n_data = seen if n_total is None else n_total
+    fresh = candidate(recipe, model, n_data, _BATCHES)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    plan = recipe.plan(len(table))
+    run = Run(
+        fresh._replace(optimizer=Clipped(trained, fresh.optimizer, share)),
+        table,
+        dataclasses.replace(plan, max_iter=1, schedule=constant, averaged=False, ceiling=math.inf),
+        torch.Generator().manual_seed(draw_seed(rng)),
+    )
+    if state is not None:
+        run.optimizer.load_state_dict(copy.deepcopy(state))
+    run.epoch()
+    model.n_steps = run.n_steps
+    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
+    if opening is not None:
+        opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
+    after = Stream(model, seen, n_seen_rows, run.optimizer.state_dict(), opening)
+    return Chunk(after, table, run.history.loss_curve[-1], n_data)
+
+
+def _share(mean_weight: float, of_stream: float) -> float:
+    """Length of the gradients of a chunk, from its mean weight and that of the stream so far.
+
+    Its table divides weights by their own mean. So the loss of light rows is that of heavy ones,
+    and counts for less: with the divergence, which alone would pull the model back to its prior.
+    """
+    if math.isclose(mean_weight, of_stream):  # sums of equal weights differ by rounding
+        return 1.0
+    return min(mean_weight / of_stream, _LARGEST_SHARE)
