@@ -10,6 +10,7 @@ from torch import Tensor
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
+from skgp.fitting.arguments import inputs_to_check
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.table import Array
 from skgp.fitting.units import Units
@@ -101,7 +102,7 @@ class FunctionDraws:
             If X has another number of columns than the rows of the fit, or numbers that are not
             finite.
         """
-        X = check_array(X, dtype=[np.float64, np.float32])
+        X = check_array(inputs_to_check(X, "X"), dtype=[np.float64, np.float32])
         size = max(1, _CHUNK_CELLS // self.n_samples)
         with torch.no_grad():
             parts = [self.evaluate(part) for part in torch.tensor(X).split(size)]

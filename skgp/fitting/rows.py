@@ -24,6 +24,7 @@ from skgp.fitting.arguments import (
     inputs_to_check,
     output_names,
     reading,
+    refuse_times,
     unmasked,
 )
 
@@ -165,6 +166,7 @@ def read_bounds(y: Any, name: str) -> Array:
 
 
 def _read_array(y: Any, name: str, *, ensure_all_finite: bool | str) -> Array:
+    refuse_times(y, name)
     with reading(name):
         return np.asarray(
             check_array(
