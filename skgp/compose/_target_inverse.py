@@ -8,7 +8,7 @@ whether it increases over the range of the predictive distributions.
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, final
 
@@ -63,19 +63,18 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
             f"by it, not a {type(dist).__name__}."
         )
     centre = _check_increasing(dist, transformers, n_outputs)
-    keys = tuple(_key(transformer) for transformer in transformers)
     outwards, inwards = tuple(transformers), tuple(reversed(transformers))
     return MonotoneTransformed(
         dist,
-        inverse_func=ColumnwiseMap("inverse_transform", keys, outwards, centre),
+        inverse_func=ColumnwiseMap("inverse_transform", outwards, centre),
         func=ColumnwiseMap(
-            "transform", keys, inwards, _run(outwards, "inverse_transform", centre[None])[0]
+            "transform", inwards, _run(outwards, "inverse_transform", centre[None])[0]
         ),
     )
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnwiseMap:
     """One direction of a chain of target transformers, as a function of arrays of any length.
 
@@ -85,8 +84,6 @@ class ColumnwiseMap:
     Attributes
     ----------
     method : {"transform", "inverse_transform"}
-    keys : tuple of hashable
-        What identifies the transformers.
     steps : tuple of fitted transformers
         In the order of application.
     centre : ndarray of shape (P,)
@@ -94,9 +91,19 @@ class ColumnwiseMap:
     """
 
     method: str
-    keys: tuple[Hashable, ...]
-    steps: tuple[Any, ...] = field(compare=False)
-    centre: FloatArray = field(compare=False)
+    steps: tuple[Any, ...]
+    centre: FloatArray
+
+    @property
+    def _identity(self) -> Hashable:
+        # Of the steps as they are: those from another process are given other functions.
+        return self.method, tuple(_key(step) for step in self.steps)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ColumnwiseMap) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Map an array of shape (m,) or (m, P); infinities give limits.
