@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
 from skgp.core.kernels.names import NAMES, kernel_name
@@ -78,9 +79,19 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
 
 
 def inputs_to_check(X: Any, name: str) -> Any:
-    """Inputs without times and without a mask; those that are large and on disk stay there."""
+    """Dense inputs without times or a mask; those that are large and on disk stay there."""
+    refuse_sparse(X, name)
     refuse_times(X, name)
     return kept_on_disk(unmasked(X, name))
+
+
+def refuse_sparse(X: Any, name: str) -> None:
+    """Refuse sparse inputs and say what makes dense ones."""
+    if issparse(X):
+        raise TypeError(
+            f"{name} is sparse, and a dense array is needed: pass {name}.toarray(), or let the "
+            "step before return one, as OneHotEncoder(sparse_output=False) does"
+        )
 
 
 def refuse_times(values: Any, name: str) -> None:

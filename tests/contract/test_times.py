@@ -1,4 +1,7 @@
-"""Dates, times and durations are refused by name: as numbers they would lose their unit."""
+"""Inputs and targets of another kind than numbers are refused with the remedy.
+
+Dates, times and durations would lose their unit as numbers, and sparse inputs are not supported.
+"""
 
 import datetime
 from typing import Any
@@ -8,6 +11,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data
+from scipy.sparse import csr_array
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 NAMES = {"svgp-full", "mcdropout", "exact"}
 pytestmark = pytest.mark.usefixtures("short_start")
@@ -42,7 +48,7 @@ ARRAYS = "array", "durations", "list", "list of arrays", "objects"
 
 @pytest.mark.parametrize("kind", [*FRAMES, *ARRAYS])
 def test_times_among_the_inputs(case: Case, data: Data, kind: str) -> None:
-    y = data.y > 0 if case in CLASSIFIERS else data.y
+    y = data.y > np.median(data.y) if case in CLASSIFIERS else data.y
     X = _table(len(y), kind)
     named = " has the column 'time of day' of " if kind in FRAMES else " holds dates or times"
     model = case.make(max_iter=1)
@@ -83,6 +89,23 @@ def test_times_in_a_table_that_is_embedded(data: Data) -> None:
     table = pd.DataFrame({"a": data.Y[:, 0], "day": DAYS[: len(data.Y)]})
     with pytest.raises(ValueError, match=r"^X has the column 'day' of"):
         EMBEDDINGS[0].make(max_iter=1).fit(table)
+
+
+def test_sparse_inputs(case: Case, data: Data) -> None:
+    y = data.y > np.median(data.y) if case in CLASSIFIERS else data.y
+    pipe = make_pipeline(OneHotEncoder(), case.make(max_iter=1))
+    remedy = r"X is sparse, .*pass X\.toarray\(\), .* OneHotEncoder\(sparse_output=False\)"
+    with pytest.raises(TypeError, match=remedy):
+        pipe.fit(np.round(data.X), y)
+    model = case.make(max_iter=1).fit(data.X, y)
+    with pytest.raises(TypeError, match=remedy):
+        model.predict(csr_array(data.X))
+
+
+def test_a_sparse_table_that_is_embedded(data: Data) -> None:
+    model = EMBEDDINGS[0].make(max_iter=1)
+    with pytest.raises(TypeError, match=r"X is sparse, .*pass X\.toarray\(\)"):
+        model.fit(csr_array(data.Y))
 
 
 @pytest.mark.only(tuple(CASES[:1]))
