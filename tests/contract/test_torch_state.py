@@ -22,6 +22,7 @@ CASES = [
     # Parts that no other case has: networks, restarts, covariates of rows, annealing, solvers.
     Case("svgp-network", SVGPRegressor, {"feature_extractor": [5, 2], "n_restarts": 2}),
     Case("svgp-deep-kernel", SVGPRegressor, {"feature_extractor": "deep-kernel"}),
+    Case("svgp-quadratic", SVGPRegressor, {"kernel": "rational_quadratic"}),
     Case("iwdgp-free", IWDGPRegressor, {"amortized": False, "n_prediction_samples": 8}),
     Case("gprn-annealed", GPRNRegressor, {"kl_annealing": 3, "n_prediction_samples": 8}),
     Case("exact-iterative", ExactGPRegressor, {"max_cholesky_size": 10}),
