@@ -17,13 +17,20 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp import _doc_links
+from skgp.core.numerics.default_device import OnCPU, tensors_on_cpu
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
-from skgp.fitting.arguments import check_no_booleans, inputs_to_check, processes, reading
+from skgp.fitting.arguments import (
+    check_no_booleans,
+    inputs_to_check,
+    processes,
+    reading,
+    same_values,
+)
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.diagnosis import NO_SEARCH, coverage_of, diagnose, remedies
@@ -49,7 +56,7 @@ from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
 
-class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
+class Estimator(OnCPU, CallbackSupportMixin, BaseEstimator, ABC):
     """Abstract base: a family says what it is by a recipe."""
 
     # Parameters that every family stores in its constructor.
@@ -122,7 +129,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         guard_against_fork()
         working = copy.copy(self)
         report: list[Warning] = []
-        with recorded_gradients(), named_allocations(self.get_params(deep=False)):
+        params = self.get_params(deep=False)
+        with tensors_on_cpu(), recorded_gradients(), named_allocations(params):
             yield working, report
         self.__dict__ = working.__dict__
         for warning in report:
@@ -328,7 +336,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _check_unchanged(self, what: str) -> None:
         """Refuse to go on with a model that was built with other parameters."""
         now = self._fixed_parameters()
-        changed = [name for name, value in self._built_with.items() if not _same(value, now[name])]
+        changed = [k for k, value in self._built_with.items() if not same_values(value, now[k])]
         if changed:
             raise ValueError(
                 f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
@@ -390,11 +398,3 @@ def _scores(validation_scores: list[float]) -> dict[str, Any]:
         "validation_scores_": list(validation_scores) or None,
         "best_validation_score_": max(validation_scores, default=None),
     }
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Whether two values of a parameter are equal; modules and functions only if identical."""
-    sequences = list, tuple, np.ndarray
-    if isinstance(a, sequences) and isinstance(b, sequences):
-        return len(a) == len(b) and all(map(_same, a, b))
-    return a is b or bool(a == b)

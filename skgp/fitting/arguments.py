@@ -229,3 +229,11 @@ def processes(params: Mapping[str, Any], device: torch.device) -> Ranks:
             f"{params['random_state']!r}"
         )
     return ProcessGroup(device)
+
+
+def same_values(a: Any, b: Any) -> bool:
+    """Whether two values of a parameter are equal; modules and functions only if identical."""
+    sequences = list, tuple, np.ndarray
+    if isinstance(a, sequences) and isinstance(b, sequences):
+        return len(a) == len(b) and all(map(same_values, a, b))
+    return a is b or bool(a == b)
