@@ -89,8 +89,9 @@ def refuse_sparse(X: Any, name: str) -> None:
     """Refuse sparse inputs and say what makes dense ones."""
     if issparse(X):
         raise TypeError(
-            f"{name} is sparse, and a dense array is needed: pass {name}.toarray(), or let the "
-            "step before return one, as OneHotEncoder(sparse_output=False) does"
+            f"Sparse data was passed for {name}, but dense data is required: pass "
+            f"{name}.toarray(), or let the step before return a dense array, as "
+            "OneHotEncoder(sparse_output=False) does"
         )
 
 
