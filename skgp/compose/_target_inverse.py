@@ -50,17 +50,19 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
         If the inverse mixes outputs, or, without being affine, is undefined or not increasing
         within 9 standard deviations of a predictive mean.
     TypeError
-        If the inverse is not affine and `dist` is not a mixture of normals.
+        If `dist` is not a mixture of normals, but a distribution that was transformed before, or
+        one of counts.
     """
     n_outputs = 1 if len(dist.shape) == 1 else dist.shape[1]
     affine = _affine_coefficients(transformers, n_outputs)
-    if affine is not None:
+    if affine is not None and hasattr(dist, "affine"):
         loc, scale = affine
         return dist.affine(loc, scale) if len(dist.shape) == 2 else dist.affine(loc[0], scale[0])
     if not isinstance(dist, NormalMixture):
         raise TypeError(
-            f"{_names(transformers)} is not affine, and only a NormalMixture can be transformed "
-            f"by it, not a {type(dist).__name__}."
+            f"{_names(transformers)} cannot transform a {type(dist).__name__}, only a "
+            "NormalMixture: if targets are transformed twice, put both transformers around the "
+            "innermost regressor."
         )
     centre = _check_increasing(dist, transformers, n_outputs)
     outwards, inwards = tuple(transformers), tuple(reversed(transformers))
