@@ -27,7 +27,7 @@ from sklearn.preprocessing import (
 )
 from toy_regressor import ForeignRegressor, ToyBayesianRidge, make_data
 
-from skgp.compose import predict_dist, predict_latent
+from skgp.compose import CrossFittedRegressor, predict_dist, predict_latent
 from skgp.distributions import MonotoneTransformed, NormalMixture
 
 
@@ -264,6 +264,11 @@ def test_non_affine_transformers_need_a_normal_mixture() -> None:
         Lognormal(), func=np.log1p, inverse_func=np.expm1, check_inverse=False
     )
     with pytest.raises(TypeError, match="MonotoneTransformed"):
+        predict_dist(model.fit(X, np.exp(0.1 * Y)), X)
+    log = TransformedTargetRegressor(ToyBayesianRidge(), func=np.log, inverse_func=np.exp)
+    members = CrossFittedRegressor(log, cv=2)
+    model = TransformedTargetRegressor(members, transformer=MinMaxScaler((1, 2)))
+    with pytest.raises(TypeError, match=r"MinMaxScaler .*MonotoneTransformed.* innermost"):
         predict_dist(model.fit(X, np.exp(0.1 * Y)), X)
 
 

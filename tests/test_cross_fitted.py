@@ -292,6 +292,18 @@ def test_target_transformers() -> None:
         CrossFittedRegressor(learned, cv=SHUFFLED).fit(X, y)
 
 
+def test_functions_of_the_session_are_those_of_all_members() -> None:
+    y = np.exp(0.1 * Y)
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(), func=lambda v: np.log1p(v), inverse_func=lambda v: np.expm1(v)
+    )
+    alone, together = (
+        CrossFittedRegressor(model, cv=SHUFFLED, n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2)
+    )
+    np.testing.assert_array_equal(together.oof_dist_.mean(), alone.oof_dist_.mean())
+    np.testing.assert_array_equal(together.predict(X_NEW), alone.predict(X_NEW))
+
+
 class Failing(Stopper):
     """Fails where the first row is missing."""
 

@@ -8,8 +8,11 @@ import polars as pl
 import pytest
 from sklearn import config_context
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import BaggingRegressor, VotingRegressor
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import (
+    GridSearchCV,
     GroupKFold,
     KFold,
     RepeatedKFold,
@@ -17,9 +20,10 @@ from sklearn.model_selection import (
     cross_val_predict,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PowerTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
 from toy_regressor import ToyBayesianRidge, make_data
 
+from skgp.compose import CrossFittedRegressor
 from skgp.scoring import cross_val_predict_dist
 
 SHUFFLED = KFold(4, shuffle=True, random_state=0)
@@ -121,6 +125,41 @@ def test_fixed_target_functions_join(n_jobs: int | None) -> None:
     dist = cross_val_predict_dist(model, X, y, cv=SHUFFLED, n_jobs=n_jobs)
     base = cross_val_predict_dist(ToyBayesianRidge(), X, np.log1p(y), cv=SHUFFLED)
     np.testing.assert_allclose(dist.cdf(y), base.cdf(np.log1p(y)), rtol=1e-9)
+
+
+def _nested(kind: str, model: Any) -> Any:
+    return {
+        "plain": lambda: model,
+        "pipeline": lambda: make_pipeline(StandardScaler(), model),
+        "search": lambda: GridSearchCV(model, {"check_inverse": [False]}, cv=2),
+        "frozen": lambda: make_pipeline(StandardScaler(), FrozenEstimator(model.fit(*make_data()))),
+        "bag": lambda: BaggingRegressor(model, n_estimators=2, random_state=0),
+        "voters": lambda: VotingRegressor([("a", model), ("b", "drop")]),
+        "cross-fitted": lambda: CrossFittedRegressor(model, cv=2),
+    }[kind]()
+
+
+KINDS = "plain", "pipeline", "search", "frozen", "bag", "voters", "cross-fitted"
+
+
+@pytest.mark.parametrize("as_transformer", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_of_the_session_join_whatever_n_jobs(kind: str, as_transformer: bool) -> None:
+    X, y = make_data()
+    shift = 1.0 - y.min()
+    functions: Any = {
+        "func": lambda v: np.log(v + shift),
+        "inverse_func": lambda v: np.exp(v) - shift,
+        "check_inverse": False,
+    }
+    if as_transformer:
+        functions = {"transformer": FunctionTransformer(**functions), "check_inverse": False}
+    model = _nested(kind, TransformedTargetRegressor(ToyBayesianRidge(), **functions))
+    found, desired = (
+        cross_val_predict_dist(model, X, y, cv=SHUFFLED, n_jobs=n_jobs) for n_jobs in (2, None)
+    )
+    np.testing.assert_array_equal(found.mean(), desired.mean())
+    np.testing.assert_array_equal(found.logpdf(y), desired.logpdf(y))
 
 
 def test_affine_transformers_learned_per_fold_join() -> None:

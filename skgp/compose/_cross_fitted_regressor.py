@@ -178,7 +178,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-        coverage : float in (0, 1)
+        coverage : float in [0, 1]
 
         Returns
         -------

@@ -12,8 +12,9 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
 
+from skgp.compose._nested import keep_functions
 from skgp.compose._predict_dist import predict_dist
-from skgp.distributions import concat
+from skgp.distributions import MonotoneTransformed, concat
 
 
 def cross_val_predict_dist(
@@ -86,12 +87,14 @@ def cross_val_predict_dist(
         raise ValueError(
             "The test sets of cv must be a partition: each row of X in exactly one of them."
         )
-    folds = Parallel(n_jobs=n_jobs)(
+    fits = Parallel(n_jobs=n_jobs)(
         delayed(_fit_and_predict)(clone(estimator), X, y, train, test, fit_params, n_rows)
         for train, test in splits
     )
+    for _, fitted in fits:  # the distributions hold the same transformers
+        keep_functions(fitted, estimator)
     try:
-        joined = concat(folds)
+        joined = concat([dist for dist, _ in fits])
     except ValueError as error:
         raise ValueError(
             f"The distributions of the folds cannot be joined: {error}. A target transformer that "
@@ -126,14 +129,18 @@ def _fit_and_predict(
     test: NDArray[np.intp],
     fit_params: dict[str, Any],
     n_rows: int,
-) -> Any:
-    """Distribution of the test rows from an estimator fitted to the training rows."""
+) -> tuple[Any, Any]:
+    """Distribution of the test rows from an estimator fitted to the training rows.
+
+    With the fitted estimator, if the distribution depends on functions of it, else with None.
+    """
     per_row = {
         name: _safe_indexing(value, train) if _has_rows(value, n_rows) else value
         for name, value in fit_params.items()
     }
     estimator.fit(_safe_indexing(X, train), _safe_indexing(y, train), **per_row)
-    return predict_dist(estimator, _safe_indexing(X, test))
+    dist = predict_dist(estimator, _safe_indexing(X, test))
+    return dist, estimator if isinstance(dist, MonotoneTransformed) else None
 
 
 def _has_rows(value: Any, n_rows: int) -> bool:

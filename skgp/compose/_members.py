@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
+from skgp.compose._nested import keep_functions
 from skgp.compose._predict_dist import predict_dist
 
 IntArray = NDArray[np.intp]
@@ -77,6 +78,8 @@ def fit_members(
         delayed(_fit_member)(ensemble, clone(ensemble.estimator), table, fold, task)
         for fold, task in zip(folds, tasks, strict=True)
     )
+    for member in members:  # whose distributions hold the same transformers
+        keep_functions(member.estimator, ensemble.estimator)
     return members
 
 

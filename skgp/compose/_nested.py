@@ -4,12 +4,14 @@ scikit-learn's meta-estimators pass on a fixed set of methods, and `predict_dist
 so the walk looks inside.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.compose._target_inverse import invert_target
@@ -81,3 +83,49 @@ def unwrap(model: Any) -> Nested:
             "refit=False."
         )
     return Nested(model)
+
+
+def keep_functions(fitted: Any, original: Any) -> None:
+    """Give the target transformers of a fitted copy the functions of the original.
+
+    A copy that was fitted in another process has copies of them. Distributions of several members
+    fit together only if their functions are the same.
+    """
+    if _transforms_targets(fitted):
+        source = original if original.transformer is None else original.transformer
+        functions = {k: getattr(source, k, None) for k in ("func", "inverse_func")}
+        if original.transformer is None:
+            vars(fitted).update(functions)
+        for transformer in (fitted.transformer, fitted.transformer_):
+            if type(transformer) is FunctionTransformer:
+                vars(transformer).update(functions)
+    for part, of_original in _parts(fitted, original):
+        keep_functions(part, of_original)
+
+
+def _transforms_targets(fitted: Any) -> bool:
+    return all(hasattr(fitted, name) for name in ("transformer", "transformer_", "regressor_"))
+
+
+def _parts(fitted: Any, original: Any) -> Iterator[tuple[Any, Any]]:
+    """Pairs of the estimators inside of a fitted copy, and of those that they are copies of."""
+    if isinstance(fitted, Pipeline):
+        yield fitted.steps[-1][1], original.steps[-1][1]
+    elif isinstance(fitted, FrozenEstimator):
+        yield fitted.estimator, original.estimator
+    elif _transforms_targets(fitted):
+        yield fitted.regressor_, original.regressor
+    elif hasattr(fitted, "best_estimator_"):
+        # A function or estimator that the search has chosen is not that of the original.
+        chosen = getattr(fitted, "best_params_", {}).values()
+        if not any(callable(value) or hasattr(value, "fit") for value in chosen):
+            yield fitted.best_estimator_, original.estimator
+    elif type(fitted).__module__.partition(".")[0] not in ("sklearn", "skgp"):
+        return
+    elif hasattr(fitted, "final_estimator_"):
+        yield fitted.final_estimator_, original.final_estimator
+    elif hasattr(original, "estimators"):
+        members = [member for _, member in original.estimators if member != "drop"]
+        yield from zip(fitted.estimators_, members, strict=True)
+    elif hasattr(original, "estimator"):
+        yield from ((member, original.estimator) for member in getattr(fitted, "estimators_", ()))

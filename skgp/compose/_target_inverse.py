@@ -8,7 +8,7 @@ whether it increases over the range of the predictive distributions.
 import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, final
 
@@ -50,32 +50,33 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
         If the inverse mixes outputs, or, without being affine, is undefined or not increasing
         within 9 standard deviations of a predictive mean.
     TypeError
-        If the inverse is not affine and `dist` is not a mixture of normals.
+        If `dist` is not a mixture of normals, but a distribution that was transformed before, or
+        one of counts.
     """
     n_outputs = 1 if len(dist.shape) == 1 else dist.shape[1]
     affine = _affine_coefficients(transformers, n_outputs)
-    if affine is not None:
+    if affine is not None and hasattr(dist, "affine"):
         loc, scale = affine
         return dist.affine(loc, scale) if len(dist.shape) == 2 else dist.affine(loc[0], scale[0])
     if not isinstance(dist, NormalMixture):
         raise TypeError(
-            f"{_names(transformers)} is not affine, and only a NormalMixture can be transformed "
-            f"by it, not a {type(dist).__name__}."
+            f"{_names(transformers)} cannot transform a {type(dist).__name__}, only a "
+            "NormalMixture: if targets are transformed twice, put both transformers around the "
+            "innermost regressor."
         )
     centre = _check_increasing(dist, transformers, n_outputs)
-    keys = tuple(_key(transformer) for transformer in transformers)
     outwards, inwards = tuple(transformers), tuple(reversed(transformers))
     return MonotoneTransformed(
         dist,
-        inverse_func=ColumnwiseMap("inverse_transform", keys, outwards, centre),
+        inverse_func=ColumnwiseMap("inverse_transform", outwards, centre),
         func=ColumnwiseMap(
-            "transform", keys, inwards, _run(outwards, "inverse_transform", centre[None])[0]
+            "transform", inwards, _run(outwards, "inverse_transform", centre[None])[0]
         ),
     )
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ColumnwiseMap:
     """One direction of a chain of target transformers, as a function of arrays of any length.
 
@@ -85,8 +86,6 @@ class ColumnwiseMap:
     Attributes
     ----------
     method : {"transform", "inverse_transform"}
-    keys : tuple of hashable
-        What identifies the transformers.
     steps : tuple of fitted transformers
         In the order of application.
     centre : ndarray of shape (P,)
@@ -94,9 +93,19 @@ class ColumnwiseMap:
     """
 
     method: str
-    keys: tuple[Hashable, ...]
-    steps: tuple[Any, ...] = field(compare=False)
-    centre: FloatArray = field(compare=False)
+    steps: tuple[Any, ...]
+    centre: FloatArray
+
+    @property
+    def _identity(self) -> Hashable:
+        # Of the steps as they are: those from another process are given other functions.
+        return self.method, tuple(_key(step) for step in self.steps)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ColumnwiseMap) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Map an array of shape (m,) or (m, P); infinities give limits.

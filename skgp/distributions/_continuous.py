@@ -342,6 +342,8 @@ def probabilities(q: npt.ArrayLike) -> FloatArray:
     levels = np.asarray(q, dtype=np.float64)
     if levels.ndim > 1:
         raise ValueError(f"q must be a scalar or one-dimensional, got shape {levels.shape}")
+    if not levels.size:
+        raise ValueError("q is empty: pass one level in [0, 1] or more")
     if not np.all((levels >= 0.0) & (levels <= 1.0)):
         raise ValueError("q must lie in [0, 1]")
     return levels

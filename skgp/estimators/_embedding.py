@@ -20,7 +20,7 @@ from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
-from skgp.fitting.arguments import reading, unmasked
+from skgp.fitting.arguments import reading, refuse_sparse, refuse_times, unmasked
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.model import Model
 from skgp.fitting.predict import Chunks, normal_mixtures
@@ -251,6 +251,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _table_rows(self, X: Any, *, reset: bool) -> Array:
         # A copy, because the training rows are kept.
         finite: Any = "allow-nan"
+        refuse_sparse(X, "X")
+        refuse_times(X, "X")
         X = unmasked(X, "X", fill=True)
         with reading("X"):
             checked = validate_data(
@@ -260,6 +262,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     def _inputs(self, X: Any) -> Array:
         """Validated latent inputs of a prediction."""
+        refuse_sparse(X, "Z")
+        refuse_times(X, "Z")
         with reading("Z"):
             Z = np.asarray(check_array(unmasked(X, "Z"), dtype=np.float64, input_name="Z"))
         n_inputs = self._n_features_out

@@ -250,7 +250,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         Parameters
         ----------
         X : array-like of shape (n, D)
-        coverage : float in (0, 1)
+        coverage : float in [0, 1]
 
         Returns
         -------

@@ -33,9 +33,13 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
         If safetensors is not installed.
     """
     if not isinstance(estimator, Estimator):
+        remedy = "save the steps of a pipeline one by one, those of scikit-learn with skops"
+        if hasattr(estimator, "best_estimator_"):
+            remedy = "save its best_estimator_"
+            if not isinstance(estimator.best_estimator_, Estimator):
+                remedy += ", of a pipeline step by step, those of scikit-learn with skops"
         raise TypeError(
-            f"save takes an estimator of skgp, not {type(estimator).__name__}: save the steps of a "
-            "pipeline one by one, those of scikit-learn with skops"
+            f"save takes an estimator of skgp, not {type(estimator).__name__}: {remedy}"
         )
     writer = Writer()
     content = pack(writer.estimator(estimator), writer.tensors)

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date, time, timedelta
 from numbers import Integral, Real
 from typing import Any, Final
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
 from skgp.core.kernels.names import NAMES, kernel_name
@@ -15,6 +17,8 @@ from skgp.core.maps import kept_on_disk
 from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
+
+_TIMES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)  # also those of pandas
 
 
 class KernelNames(StrOptions):
@@ -75,8 +79,73 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
 
 
 def inputs_to_check(X: Any, name: str) -> Any:
-    """Inputs without a mask; those that are large and on disk stay there."""
+    """Dense inputs without times or a mask; those that are large and on disk stay there."""
+    refuse_sparse(X, name)
+    refuse_times(X, name)
     return kept_on_disk(unmasked(X, name))
+
+
+def refuse_sparse(X: Any, name: str) -> None:
+    """Refuse sparse inputs and say what makes dense ones."""
+    if issparse(X):
+        raise TypeError(
+            f"Sparse data was passed for {name}, but dense data is required: pass "
+            f"{name}.toarray(), or let the step before return a dense array, as "
+            "OneHotEncoder(sparse_output=False) does"
+        )
+
+
+def refuse_times(values: Any, name: str) -> None:
+    """Refuse dates, times and durations: NumPy makes numbers of them, in a unit that is lost.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,) or (n, D)
+        Also objects of pandas and polars.
+    name : str
+        Of the argument.
+
+    Raises
+    ------
+    ValueError
+        Naming the column, where it has a name.
+    """
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        found = [
+            f"{name} has the column {column!r} of {dtype}"
+            for column, dtype in zip(values.columns, values.dtypes, strict=True)
+            if _is_time(dtype) or _begins_with_time(dtype, values[column])
+        ]
+    else:
+        dtype = getattr(values, "dtype", None)
+        found = [f"{name} holds dates or times"] * (
+            _is_time(dtype) or _begins_with_time(dtype, values)
+        )
+    if found:
+        raise ValueError(
+            f"{found[0]}: convert dates to numbers, such as days since a fixed one, "
+            "(d - pd.Timestamp('2020-01-01')).dt.total_seconds() / 86400, and durations d by "
+            "d.dt.total_seconds() / 86400"
+        )
+
+
+def _is_time(dtype: Any) -> bool:
+    """Whether a type of NumPy, pandas or polars is one of dates, times or durations."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", None) in ("M", "m")
+
+
+def _begins_with_time(dtype: Any, values: Any) -> bool:
+    """Whether a list, or an array or column of objects, has a date or time in its first row."""
+    if not isinstance(values, list | tuple) and dtype != np.dtype(object):
+        return False
+    entries = [values.iloc[0] if hasattr(values, "iloc") else values[0]] if len(values) else []
+    if entries and isinstance(entries[0], list | tuple | np.ndarray):
+        if _is_time(getattr(entries[0], "dtype", None)):
+            return True
+        entries = list(entries[0])
+    return any(isinstance(entry, _TIMES) for entry in entries)
 
 
 def output_names(y: Any) -> tuple[str, ...] | None:

@@ -5,12 +5,13 @@ import copy
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.default_device import OnCPU
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.units import Units
 
 
-class FunctionPosterior:
+class FunctionPosterior(OnCPU):
     """Moments of the noiseless function f at tensors of rows, with gradients in them.
 
     What `posterior` of a regressor returns. A later fit leaves it alone, and gradients never reach

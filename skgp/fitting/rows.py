@@ -24,6 +24,7 @@ from skgp.fitting.arguments import (
     inputs_to_check,
     output_names,
     reading,
+    refuse_times,
     unmasked,
 )
 
@@ -165,6 +166,7 @@ def read_bounds(y: Any, name: str) -> Array:
 
 
 def _read_array(y: Any, name: str, *, ensure_all_finite: bool | str) -> Array:
+    refuse_times(y, name)
     with reading(name):
         return np.asarray(
             check_array(
@@ -248,13 +250,17 @@ def _weighted(rows: Rows, sample_weight: Any, suffix: str) -> Rows:
     if sample_weight is None:
         return rows
     sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
+    shape, n = np.asarray(sample_weight).shape, len(rows.X)
+    if shape not in ((), (n,)):
+        raise ValueError(f"sample_weight{suffix} has shape {shape}, expected ({n},)")
     try:
         with reading("sample_weight"):
             weight = _check_sample_weight(
                 sample_weight, rows.X, dtype=np.float64, ensure_non_negative=True
             )
     except ValueError as error:
-        message = str(error).replace("sample_weight", f"sample_weight{suffix}")
+        message = str(error).replace("Sample weights", "sample_weight")
+        message = message.replace("sample_weight", f"sample_weight{suffix}")
         raise ValueError(message) from error
     positive = weight[weight > 0.0]
     if positive.size and not LEAST_WEIGHT <= positive.min() <= positive.max() <= 1 / LEAST_WEIGHT:
@@ -316,9 +322,9 @@ def check_same_shape(
 ) -> None:
     """Refuse targets y whose outputs, (P,) or () for one number, are not those of the model."""
     if shape != output_shape:
-        expected = ", ".join(["n", *map(str, output_shape)])
+        expected = "(n,)" if not output_shape else f"(n, {', '.join(map(str, output_shape))})"
         raise ValueError(
-            f"{name} has shape {y.shape}, but the model's outputs need the shape ({expected})"
+            f"{name} has shape {y.shape}, but the model's outputs need the shape {expected}"
         )
 
 

@@ -1,6 +1,8 @@
 """Rows along one input, for predictions as a function of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self, final
 
 import numpy as np
@@ -34,8 +36,8 @@ class InputLine:
     name: str
 
     @classmethod
-    def through(cls, X: Any, column: int | str | None, at: int, grid: int | ArrayLike) -> Self:
-        """The line through row `at` of X along `column`."""
+    def through(cls, X: Any, column: int | str | None, at: Any, grid: int | ArrayLike) -> Self:
+        """The line along `column` through a row: row number `at` of X, or `at` itself."""
         is_frame = hasattr(X, "iloc")
         table: Any = X if is_frame else np.asarray(X, dtype=np.float64)
         if table.ndim != 2:
@@ -44,8 +46,8 @@ class InputLine:
         names = list(table.columns) if is_frame else [f"column {j}" for j in range(n_columns)]
         if column is None and n_columns > 1:
             raise ValueError(
-                f"X has {n_columns} columns: choose the one to vary by column=, and by at= the row "
-                "that the others are held at."
+                f"X has {n_columns} columns: choose the one to vary by column=. The others are "
+                "held at the values of a row: at= is its number in X, or a row of values."
             )
         if isinstance(column, str):
             if column not in names:
@@ -54,15 +56,18 @@ class InputLine:
         varied = column or 0
         if not 0 <= varied < n_columns:
             raise ValueError(f"column={column} is out of range: X has {n_columns} columns.")
-        if not 0 <= at < n_rows:
+        number, held = (int(at), {}) if isinstance(at, Integral) else (0, _held(at, names, varied))
+        if not 0 <= number < n_rows:
             raise ValueError(f"at={at} is out of range: X has {n_rows} rows.")
         observed = np.asarray(table.iloc[:, varied] if is_frame else table[:, varied], dtype=float)
         values = _grid_values(grid, observed)
-        rows = table.iloc[[at] * len(values)].copy() if is_frame else table[[at] * len(values)]
-        if is_frame:
-            rows[names[varied]] = values
-        else:
-            rows[:, varied] = values
+        copies = [number] * len(values)
+        rows = table.iloc[copies].copy() if is_frame else table[copies]
+        for j, value in (held | {varied: values}).items():
+            if is_frame:
+                rows[names[j]] = value
+            else:
+                rows[:, j] = value
         name = "x" if n_columns == 1 and not is_frame else str(names[varied])
         return cls(values, rows, observed, name)
 
@@ -80,6 +85,24 @@ class InputLine:
                 "the outputs of the estimator."
             )
         return self.observed, select_output(targets, check_output(output, dist))
+
+
+def _held(at: Any, names: list[Any], varied: int) -> dict[int, Any]:
+    """Values by number of the column, from a row of them or a mapping by names of columns."""
+    is_series = hasattr(at, "index") and hasattr(at, "iloc") and np.ndim(at) == 1
+    if isinstance(at, Mapping) or (is_series and set(names) & set(at.index)):
+        others = [j for j in range(len(names)) if j != varied]
+        lacking = [names[j] for j in others if names[j] not in at]
+        if lacking:
+            raise ValueError(f"at lacks values of the columns {lacking}.")
+        return {j: at[names[j]] for j in others}
+    values = at if isinstance(at, list | tuple) else np.asarray(at)
+    if np.shape(values) != (len(names),):
+        raise ValueError(
+            f"at must be the number of a row of X, or a row of {len(names)} values, one for each "
+            f"column: got {type(at).__name__} of shape {np.shape(values)}."
+        )
+    return dict(enumerate(values))
 
 
 def _grid_values(grid: int | ArrayLike, observed: FloatArray) -> FloatArray:

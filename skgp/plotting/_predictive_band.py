@@ -123,7 +123,7 @@ class PredictiveBandDisplay(Display):
         *,
         grid: int | ArrayLike = 200,
         column: int | str | None = None,
-        at: int = 0,
+        at: Any = 0,
         coverage: float = 0.95,
         output: int | str | None = None,
         name: str | None = None,
@@ -147,9 +147,9 @@ class PredictiveBandDisplay(Display):
             the values.
         column : int or str, default=None
             The input to vary, by its number or its name; needed if X has several columns.
-        at : int, default=0
-            Number of the row of X whose values the other columns are held at. To hold them at other
-            values, such as the medians, put a row of these into X.
+        at : int, array-like of shape (n_features,), Series or mapping, default=0
+            What the other columns are held at: the values of the row of X that has this number, or
+            these values, in the order of the columns or by their names, as of ``X.median()``.
         coverage : float, default=0.95
             Nominal coverage of the central intervals, in [0, 1].
         output : int or str, default=None

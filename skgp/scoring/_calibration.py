@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution, CountMixture
-from skgp.scoring._reduce import FloatArray, Targets, check_targets, combine_outputs
+from skgp.scoring._reduce import (
+    FloatArray,
+    Targets,
+    check_distribution,
+    check_targets,
+    combine_outputs,
+)
 from skgp.scoring._scores import check_coverage
 
 
@@ -308,6 +314,7 @@ def noise_fraction(dist: ContinuousDistribution, noise_variance: ArrayLike) -> F
     >>> noise_fraction(NormalMixture.normal([0.0, 0.0], [1.0, 2.0]), 0.5)
     array([0.5  , 0.125])
     """
+    check_distribution(dist)
     noise = np.asarray(noise_variance, dtype=np.float64)
     n_outputs = dist.shape[1] if len(dist.shape) == 2 else 1
     if noise.shape not in ((), (n_outputs,), dist.shape):

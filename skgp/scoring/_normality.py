@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._reduce import FloatArray
+from skgp.scoring._reduce import FloatArray, check_distribution
 
 _CHUNK = 2**22  # draws held in memory at once (32 MiB)
 
@@ -58,6 +58,7 @@ def shapiro_wilk(
     >>> bool(normal > 0.99), bool(two_peaks < 0.9)
     (True, True)
     """
+    check_distribution(dist)
     if not 3 <= n_samples <= 5000:
         raise ValueError(f"n_samples must lie between 3 and 5000, got {n_samples}.")
     rng = np.random.default_rng(random_state)

@@ -1,7 +1,7 @@
 """Checks and averages shared by all scores: entrywise missing targets, row weights, outputs."""
 
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,6 +100,8 @@ def check_targets(
 
     Raises
     ------
+    TypeError
+        If `dist` is no distribution.
     ValueError
         If the shapes differ, y_true is infinite, the weights are not valid, or an output has no
         observed target with positive weight.
@@ -134,6 +136,15 @@ def check_targets(
     return Targets(y, weight)
 
 
+def check_distribution(dist: Any) -> None:
+    """Refuse anything but a distribution, such as the means that `predict` returns."""
+    if not callable(getattr(dist, "cdf", None)):
+        raise TypeError(
+            f"dist must be a predictive distribution, got {type(dist).__name__}: pass "
+            "model.predict_dist(X), or skgp.predict_dist(model, X) of a pipeline or search"
+        )
+
+
 def without_mask(y: ArrayLike) -> ArrayLike:
     """NaN in the place of masked entries, whose mask NumPy drops silently; others as given."""
     if not isinstance(y, np.ma.MaskedArray):
@@ -144,6 +155,7 @@ def without_mask(y: ArrayLike) -> ArrayLike:
 
 def are_bounds(y_true: ArrayLike, dist: ContinuousDistribution) -> bool:
     """Whether targets may be bounds (n, 2), for a distribution of one output (n,)."""
+    check_distribution(dist)
     return dist.ndim == 1 and np.shape(y_true) == (len(dist), 2)
 
 

@@ -184,7 +184,7 @@ def _write(
             else:
                 y_file.append(_source.targets(batch, outputs).reshape(-1, *y_shape[1:]))
             if weight_file is not None:
-                weight_file.append(_source.numbers(batch, weights[0]))
+                weight_file.append(_source.weights(batch, weights[0]))
     names = columns if preprocessor is None else _names_out(preprocessor, X.shape[1])
     index = {"feature_names": names, "labels": list(codes)}
     (folder / _INDEX).write_text(json.dumps(index))

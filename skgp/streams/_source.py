@@ -122,21 +122,28 @@ def targets(batch: Any, columns: Sequence[str]) -> Array:
     """Targets (b, P) of a batch, float64; NaN where one of several is missing."""
     y = np.column_stack([numbers(batch, column) for column in columns])
     if len(columns) == 1:
-        _refuse_missing(columns[0], int(np.isnan(y).sum()), len(y))
+        _refuse_missing("target", columns[0], int(np.isnan(y).sum()), len(y))
     return y
+
+
+def weights(batch: Any, column: str) -> Array:
+    """Weights (b,) of the rows of a batch, float64."""
+    values = numbers(batch, column)
+    _refuse_missing("sample_weight", column, int(np.isnan(values).sum()), len(values))
+    return values
 
 
 def labels(batch: Any, column: str) -> list[str]:
     """A column of strings."""
     values = _plain(batch.column(column))
-    _refuse_missing(column, values.null_count, len(values))
+    _refuse_missing("target", column, values.null_count, len(values))
     return list(values.to_pylist())
 
 
-def _refuse_missing(column: str, n_missing: int, n: int) -> None:
+def _refuse_missing(name: str, column: str, n_missing: int, n: int) -> None:
     if n_missing:
         raise ValueError(
-            f"target {column!r} is missing in {n_missing} of {n} rows of a chunk: drop these rows "
+            f"{name} {column!r} is missing in {n_missing} of {n} rows of a chunk: drop these rows "
             "with pyarrow.dataset.Dataset.filter"
         )
 

@@ -68,7 +68,10 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "no outputs": (lambda d: {"y": d.Y[:, :0]}, "shape=.60, 0."),
     "short y": (lambda d: {"y": d.y[:-1]}, r"inconsistent numbers of samples: \[60, 59\]"),
     "short weights": (lambda d: {"sample_weight": np.ones(59)}, r"sample_weight.*59"),
-    "2-D weights": (lambda d: {"sample_weight": np.ones((N, 2))}, "[Ss]ample weights must be 1D"),
+    "2-D weights": (
+        lambda d: {"sample_weight": np.ones((N, 2))},
+        r"^sample_weight has shape \(60, 2\), expected \(60,\)",
+    ),
     "negative weights": (
         lambda d: {"sample_weight": _with(np.ones(N), 2, -1.0)},
         "Negative values in data passed to `sample_weight`",
@@ -81,7 +84,7 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
         lambda d: {"sample_weight": _with(np.ones(N), 2, np.inf)},
         "sample_weight contains infinity",
     ),
-    "zero weights": (lambda d: {"sample_weight": np.zeros(N)}, "[Ss]ample weights must contain"),
+    "zero weights": (lambda d: {"sample_weight": np.zeros(N)}, "^sample_weight must contain"),
     "column empty after weights": (
         lambda d: {
             "y": _with(d.Y, (slice(1, None), 1), np.nan),
@@ -94,11 +97,11 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "sample_weight_val alone": (lambda d: {"sample_weight_val": np.ones(25)}, "sample_weight_val"),
     "2-D y_val for 1-D y": (
         lambda d: {"X_val": d.X, "y_val": d.Y},
-        r"y_val has shape \(60, 2\).*outputs",
+        r"y_val has shape \(60, 2\).*outputs need the shape \(n,\)",
     ),
     "1-D y_val for 2-D y": (
         lambda d: {"y": d.Y, "X_val": d.X_new, "y_val": d.y_new},
-        r"y_val has shape \(25,\).*outputs",
+        r"y_val has shape \(25,\).*outputs need the shape \(n, 2\)",
     ),
     "NaN in X_val": (
         lambda d: {"X_val": _with(d.X_new, (0, 0), np.nan), "y_val": d.y_new},
@@ -118,7 +121,11 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
     ),
     "short validation weights": (
         lambda d: {"X_val": d.X_new, "y_val": d.y_new, "sample_weight_val": np.ones(3)},
-        r"sample_weight_val.*\(3,\)",
+        r"^sample_weight_val has shape \(3,\), expected \(25,\)",
+    ),
+    "validation weights of zero": (
+        lambda d: {"X_val": d.X_new, "y_val": d.y_new, "sample_weight_val": np.zeros(25)},
+        "^sample_weight_val must contain at least one non-zero number",
     ),
 }
 

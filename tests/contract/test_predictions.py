@@ -175,6 +175,18 @@ def test_intervals_hold_their_probability(model: Any, data: Data, coverage: floa
     np.testing.assert_allclose(dist.cdf(lower), (1.0 - coverage) / 2.0, atol=1e-9)
 
 
+def test_levels_and_coverages_at_the_ends(model: Any, data: Data) -> None:
+    with pytest.raises(ValueError, match=r"q is empty: pass one level in \[0, 1\] or more"):
+        model.predict_quantiles(data.X_new, [])
+    median = model.predict_quantiles(data.X_new, 0.5)
+    for end, infinity in ((0, -np.inf), (1, np.inf)):
+        np.testing.assert_array_equal(model.predict_interval(data.X_new, 0.0)[end], median)
+        assert (model.predict_interval(data.X_new, 1.0)[end] == infinity).all()
+    assert "coverage : float in [0, 1]" in type(model).predict_interval.__doc__
+    with pytest.raises(ValueError, match=r"coverage must be a number in \[0, 1\]"):
+        model.predict_interval(data.X_new, 1.1)
+
+
 def test_the_default_interval_holds_nine_tenths(model: Any, data: Data) -> None:
     np.testing.assert_array_equal(
         model.predict_interval(data.X_new), model.predict_interval(data.X_new, 0.9)

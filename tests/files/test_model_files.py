@@ -27,6 +27,7 @@ from gpytorch.kernels import (
 from sklearn.callback import ProgressBar
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
@@ -298,6 +299,20 @@ def test_without_safetensors_the_extra_is_named(
     path.write_bytes(content)
     with pytest.raises(ImportError, match=r"skgp\[files\]"):
         load(path)
+
+
+def test_of_a_search_the_best_estimator_is_saved(tmp_path: Path) -> None:
+    X, y = np.linspace(0, 1, 12)[:, None], np.linspace(0, 1, 12)
+    model = SVGPRegressor(n_inducing=3, max_iter=1)
+    grid, of_pipeline = {"max_iter": [1]}, {"svgpregressor__max_iter": [1]}
+    search = GridSearchCV(model, grid, cv=2).fit(X, y)
+    with pytest.raises(TypeError, match="not GridSearchCV: save its best_estimator_$"):
+        save(search, tmp_path / "m.skgp")
+    save(search.best_estimator_, tmp_path / "m.skgp")
+    pipe = make_pipeline(StandardScaler(), model)
+    search = GridSearchCV(pipe, of_pipeline, cv=2).fit(X, y)
+    with pytest.raises(TypeError, match="best_estimator_, of a pipeline step by step"):
+        save(search, tmp_path / "m.skgp")
 
 
 # ---------------------------------------------------------- pipelines with skops

@@ -83,6 +83,10 @@ def test_one_column_is_varied_and_the_others_are_held(model: Any, ax: Axes) -> N
     assert ax.get_xlabel() == "speed"
     assert display.name == "Heteroscedastic"
     assert display.points_ is None
+    of_values = ConditionalDensityDisplay.from_estimator(
+        model, frame, grid=3, column="speed", at={"a": 4.0, "c": 300.0}, ax=ax
+    )
+    np.testing.assert_array_equal(of_values.mean, display.mean)
 
 
 def test_output_is_chosen(two_outputs: Any, ax: Axes) -> None:

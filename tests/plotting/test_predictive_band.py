@@ -68,6 +68,34 @@ def test_one_column_is_varied_and_the_others_are_held(model: Any, ax: Axes) -> N
     np.testing.assert_allclose(by_default.mean, [111.0, 131.0, 151.0])
 
 
+@pytest.mark.parametrize(
+    "at",
+    [
+        pd.Series({"c": 300.0, "b": np.nan, "a": 4.0}),
+        {"a": 4, "c": 300},
+        [4, 0, 300],
+        np.array([4.0, 0.0, 300.0]),
+    ],
+    ids=["series", "mapping", "list", "array"],
+)
+def test_the_others_are_held_at_values_that_are_no_row(model: Any, ax: Axes, at: Any) -> None:
+    frame = pd.DataFrame(WIDE, columns=["a", "b", "c"]).astype({"a": int})
+    tables = [frame] if isinstance(at, dict) else [frame, WIDE]
+    for table in tables:
+        if table is WIDE and isinstance(at, pd.Series):
+            at = at[["a", "b", "c"]]
+        display = PredictiveBandDisplay.from_estimator(
+            model, table, grid=[30.0, 10.0], column=1, at=at, ax=ax
+        )
+        np.testing.assert_allclose(display.mean, [314.0, 334.0])
+    np.testing.assert_array_equal(frame, WIDE)
+    median = PredictiveBandDisplay.from_estimator(
+        model, frame, column="b", at=frame.median(), grid=3, ax=ax
+    )
+    others = frame[["a", "c"]].median().sum()
+    np.testing.assert_allclose(median.mean, others + np.array([10.0, 30.0, 50.0]))
+
+
 def test_integers_are_not_rounded(model: Any, ax: Axes) -> None:
     for table in (X.astype(int), pd.DataFrame(X.astype(int))):
         display = PredictiveBandDisplay.from_estimator(model, table, grid=[1.5, 2.5], ax=ax)
@@ -121,6 +149,9 @@ class WithoutFunction(TransformerMixin, BaseEstimator):
         ({"X": WIDE}, "3 columns: choose the one to vary by column="),
         ({"column": 1}, "column=1 is out of range: X has 1 columns"),
         ({"column": "speed"}, "column='speed' is none of the columns"),
+        ({"at": 0.5}, r"at must be the number of a row of X, or a row of 1 values"),
+        ({"at": [1.0, 2.0]}, r"a row of 1 values, one for each column: got list of shape \(2,\)"),
+        ({"X": pd.DataFrame(WIDE), "column": 0, "at": {1: 2.0}}, r"at lacks .* columns \[2\]"),
         ({"at": 3}, "at=3 is out of range: X has 3 rows"),
         ({"grid": 1}, "grid must be a number of at least 2 or an array"),
         ({"grid": [[1.0, 2.0]]}, "grid must be a number of at least 2 or an array"),

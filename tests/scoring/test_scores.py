@@ -22,9 +22,11 @@ from skgp.scoring import (
     joint_nll,
     mean_rmse,
     nll,
+    noise_fraction,
     pinball_loss,
     pit,
     rmse,
+    shapiro_wilk,
     zscores,
 )
 
@@ -375,3 +377,19 @@ def test_invalid_levels_are_refused(score: Any, argument: dict[str, float]) -> N
     dist = NormalMixture.normal(np.zeros((3, 2)), np.ones((3, 2)))
     with pytest.raises(ValueError, match=next(iter(argument))):
         score(np.zeros((3, 2)), dist, **argument)
+
+
+@pytest.mark.parametrize("score", [*SCORES, *ROW_SCORES, pit, zscores])
+@pytest.mark.parametrize("of_bounds", [False, True])
+def test_what_predict_returns_is_no_distribution(score: Any, of_bounds: bool) -> None:
+    y, mean = np.zeros((3, 2) if of_bounds else 3), np.zeros(3)
+    for means in (mean, mean.tolist(), (mean, mean + 1.0), pd.Series(mean)):
+        with pytest.raises(TypeError, match=r"dist must be a predictive .*predict_dist\(X\)"):
+            score(y, means)
+
+
+def test_diagnoses_refuse_what_is_no_distribution() -> None:
+    with pytest.raises(TypeError, match="dist must be a predictive distribution, got ndarray"):
+        noise_fraction(np.zeros(3), 0.1)
+    with pytest.raises(TypeError, match="dist must be a predictive distribution, got ndarray"):
+        shapiro_wilk(np.zeros(3))

@@ -172,6 +172,11 @@ def test_wrong_numbers(stored: Stored, tmp_path: Path) -> None:
     nulls = pd.Series(pd.array([1, None] * 600, dtype="Int64"))
     with pytest.raises(ValueError, match=r"column 'a' is missing.*in 50 of 100"):
         read_rows(changed(stored, "a", nulls, tmp_path / "3"), target="y", columns=NAMES)
+    message = r"sample_weight 'b' is missing in 50 of 100"
+    for number, weights in enumerate((nulls, nulls.astype(float))):
+        source = changed(stored, "b", weights, tmp_path / f"weights-{number}")
+        with pytest.raises(ValueError, match=message):
+            read_rows(source, target="y", columns=["a"], sample_weight="b")
     labels = ["x", None] * 600
     with pytest.raises(ValueError, match=r"target 'label' is missing in 50 of 100"):
         read_rows(changed(stored, "label", labels, tmp_path / "4"), target="label", columns=NAMES)

@@ -41,12 +41,13 @@ def make_kernel(
 
 def _rational_quadratic(n_lengthscales: int, lengthscale: float) -> GPyTorchBase:
     """variance (1 + r^2 / (2 alpha))^-alpha, with alpha and variance starting at one."""
+    # Started in float32, as all kernels are, whatever the default of torch is.
     correlation = gpytorch.kernels.RQKernel(
         ard_num_dims=n_lengthscales if n_lengthscales > 1 else None
-    )
+    ).float()
     correlation.lengthscale = lengthscale
-    correlation.alpha = torch.tensor(1.0)
-    kernel = gpytorch.kernels.ScaleKernel(correlation)
+    correlation.alpha = torch.tensor(1.0, dtype=torch.float32)
+    kernel = gpytorch.kernels.ScaleKernel(correlation).float()
     kernel.outputscale = 1.0
     return kernel
 
