@@ -123,8 +123,7 @@ class Estimator(OnCPU, CallbackSupportMixin, BaseEstimator, ABC):
         guard_against_fork()
         working = copy.copy(self)
         report: list[Warning] = []
-        params = self.get_params(deep=False)
-        with tensors_on_cpu(), recorded_gradients(), named_allocations(params):
+        with tensors_on_cpu(), recorded_gradients(), named_allocations(self.get_params(False)):
             yield working, report
         self.__dict__ = working.__dict__
         for warning in report:
@@ -269,9 +268,7 @@ class Estimator(OnCPU, CallbackSupportMixin, BaseEstimator, ABC):
         attributes: dict[str, Any],
     ) -> list[Warning]:
         """Train one epoch on validated rows."""
-        recipe, running = self._recipe(), pick(Running, self)
-        rng = check_random_state(self.random_state)
-        stream = None
+        recipe, running, stream = self._recipe(), pick(Running, self), None
         if self._is_fitted():
             # Files of earlier versions do not say it.
             seen = self.n_samples_seen_, getattr(self, "_n_rows_seen", self.n_samples_seen_)
@@ -283,7 +280,7 @@ class Estimator(OnCPU, CallbackSupportMixin, BaseEstimator, ABC):
                 self._condensed(rows),
                 targets,
                 running,
-                rng,
+                check_random_state(self.random_state),
                 stream=stream,
                 n_rows=len(rows.X),
                 n_total=n_total,

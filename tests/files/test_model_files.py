@@ -306,7 +306,7 @@ def test_of_a_search_the_best_estimator_is_saved(tmp_path: Path) -> None:
     model = SVGPRegressor(n_inducing=3, max_iter=1)
     grid, of_pipeline = {"max_iter": [1]}, {"svgpregressor__max_iter": [1]}
     search = GridSearchCV(model, grid, cv=2).fit(X, y)
-    with pytest.raises(TypeError, match="not GridSearchCV: save its best_estimator_$"):
+    with pytest.raises(TypeError, match=r"not GridSearchCV: save its best_estimator_$"):
         save(search, tmp_path / "m.skgp")
     save(search.best_estimator_, tmp_path / "m.skgp")
     pipe = make_pipeline(StandardScaler(), model)
