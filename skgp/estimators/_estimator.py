@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp import _doc_links
-from skgp.core.numerics.default_device import OnCPU, tensors_on_cpu
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import guard_against_fork
 from skgp.core.training.plan import History
@@ -49,7 +48,7 @@ from skgp.fitting.stream import Opening
 from skgp.fitting.table import Array, Table
 
 
-class Estimator(OnCPU, CallbackSupportMixin, BaseEstimator, ABC):
+class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     """Abstract base: a family says what it is by a recipe."""
 
     # Parameters that every family stores in its constructor.
@@ -123,7 +122,7 @@ class Estimator(OnCPU, CallbackSupportMixin, BaseEstimator, ABC):
         guard_against_fork()
         working = copy.copy(self)
         report: list[Warning] = []
-        with tensors_on_cpu(), recorded_gradients(), named_allocations(self.get_params(False)):
+        with recorded_gradients(), named_allocations(self.get_params(deep=False)):
             yield working, report
         self.__dict__ = working.__dict__
         for warning in report:

@@ -7,7 +7,6 @@ import torch
 from sklearn.utils import check_array
 from torch import Tensor
 
-from skgp.core.numerics.default_device import OnCPU, tensors_on_cpu
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
@@ -19,7 +18,7 @@ from skgp.fitting.units import Units
 _CHUNK_CELLS = 2**14  # rows times draws of a step
 
 
-class FunctionDraws(OnCPU):
+class FunctionDraws:
     """Draws of the noiseless function f: each is one function of x, the same in every call.
 
     What `sample_functions` of a regressor returns. A draw of a GP is a sum of 1,024 waves of random
@@ -103,10 +102,6 @@ class FunctionDraws(OnCPU):
             If X has another number of columns than the rows of the fit, or numbers that are not
             finite.
         """
-        with tensors_on_cpu():
-            return self._values(X)
-
-    def _values(self, X: Any) -> Array:
         X = check_array(inputs_to_check(X, "X"), dtype=[np.float64, np.float32])
         size = max(1, _CHUNK_CELLS // self.n_samples)
         with torch.no_grad():

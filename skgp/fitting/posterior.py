@@ -5,13 +5,12 @@ import copy
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.default_device import OnCPU
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.units import Units
 
 
-class FunctionPosterior(OnCPU):
+class FunctionPosterior:
     """Moments of the noiseless function f at tensors of rows, with gradients in them.
 
     What `posterior` of a regressor returns. A later fit leaves it alone, and gradients never reach

@@ -8,19 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from contract_cases import (
-    CLASSIFIERS,
-    EMBEDDINGS,
-    REGRESSORS,
-    REPRESENTATIVES,
-    Case,
-    make_labels,
-)
+from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, REPRESENTATIVES, Case, make_labels
 from sklearn.base import is_classifier
 from torch import nn
 
 from skgp import ExactGPRegressor, GPRNRegressor, IWDGPRegressor, SVGPRegressor
-from skgp.core.numerics.default_device import tensors_on_cpu
 
 pytestmark = pytest.mark.usefixtures("short_start")
 CASES = [
@@ -96,56 +88,6 @@ def test_results_do_not_depend_on_the_default_dtype(case: Case) -> None:
         found = results(case)
         assert state() == before
     assert_equal(found, desired)
-
-
-@contextmanager
-def default_device(name: str) -> Iterator[None]:
-    torch.set_default_device(name)
-    try:
-        yield
-    finally:
-        torch.set_default_device(None)
-
-
-def test_results_do_not_depend_on_the_default_device(case: Case) -> None:
-    desired = results(case)
-    with default_device("meta"):
-        found = results(case)
-        assert torch.empty(1).device.type == "meta"
-    assert_equal(found, desired)
-
-
-@pytest.mark.only(tuple(case for case in CASES if case.name in ("svgp-full", "exact")))
-def test_whatever_a_fitted_model_is_asked_for_is_on_the_cpu(case: Case) -> None:
-    labels = make_labels(40)
-
-    def ask() -> list[Any]:
-        model = case.make(max_iter=1).fit(labels.X, labels.X[:, 0])
-        x = torch.tensor(labels.X_new, device="cpu", requires_grad=True)
-        mean, std = model.posterior().mean_and_std(x)
-        cov = model.posterior().mean_and_cov(x[:4])[1]
-        draws = model.sample_functions(2, random_state=0)
-        found = [mean.detach(), std.detach(), cov.detach(), draws(labels.X_new)]
-        found += [draws.evaluate(x).detach(), model.sample_y(labels.X_new[:5], 2, random_state=0)]
-        found += [model.predict(labels.X_new[:5], return_cov=True)[1]]
-        found += [model.predict_quantiles(labels.X_new, [0.1, 0.9])]
-        found += [*model.predict_interval(labels.X_new), model.predict_latent(labels.X_new).std()]
-        return [*found, model.noise_variance_, model.lengthscales_]
-
-    desired = ask()
-    with default_device("meta"):
-        assert_equal(ask(), desired)
-
-
-def test_nothing_is_entered_where_tensors_are_on_the_cpu() -> None:
-    modes = torch.overrides._get_current_function_mode_stack
-    with tensors_on_cpu():
-        assert modes() == []
-    for device in (default_device, torch.device):
-        with device("meta"):
-            with tensors_on_cpu():
-                assert torch.empty(1).device.type == "cpu"
-            assert torch.empty(1).device.type == "meta"
 
 
 @for_modes
