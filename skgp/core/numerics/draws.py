@@ -31,9 +31,7 @@ def sobol_normals(n: int, dim: int, seed: int) -> Tensor:
     if dim == 0:  # torch has no such sequence
         return torch.zeros(n, 0, dtype=torch.float64)
     sobol = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
-    # The engine rounds its first point to torch's default dtype, in which it may be infinite.
-    first = sobol.quasi.float() / 2**sobol.MAXBIT
     uniform = sobol.draw(n, dtype=torch.float64)
-    uniform[0] = first
+    uniform[0] = uniform[0].float()  # it comes in torch's default dtype, whatever that is
     tail = 0.5 / n**2  # Sobol points may be exactly zero
     return torch.special.ndtri(uniform.clamp(tail, 1.0 - tail))
