@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp import _doc_links
 from skgp.core.numerics.gradients import recorded_gradients
-from skgp.core.numerics.processes import guard_against_fork
+from skgp.core.numerics.processes import check_default_device, guard_against_fork
 from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
 from skgp.exceptions import InterruptedFitWarning
@@ -119,6 +119,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         meantime sees half of two fits. The warnings in the list are given when the model is safe,
         for a filter may turn them into errors.
         """
+        check_default_device()
         guard_against_fork()
         working = copy.copy(self)
         report: list[Warning] = []
@@ -378,6 +379,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         A fit that ends meanwhile, in another thread, gives new attributes to the estimator and
         leaves this shallow copy of it alone.
         """
+        check_default_device()
         guard_against_fork()
         fitted = copy.copy(self)
         check_is_fitted(fitted)

@@ -90,6 +90,20 @@ def test_results_do_not_depend_on_the_default_dtype(case: Case) -> None:
     assert_equal(found, desired)
 
 
+@pytest.mark.only(CASES[:1])
+def test_another_default_device_is_refused(case: Case) -> None:
+    labels = make_labels(40)
+    model = case.make(max_iter=1).fit(labels.X, labels.X[:, 0])
+    for call in (
+        lambda: case.make().fit(labels.X, labels.X[:, 0]),
+        lambda: model.predict(labels.X),
+    ):
+        message = r"default device is 'meta'.*set_default_device\('cpu'\)"
+        with torch.device("meta"), pytest.raises(RuntimeError, match=message):
+            call()
+    model.predict(labels.X)
+
+
 @for_modes
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_fits_where_gradients_are_switched_off(

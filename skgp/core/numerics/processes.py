@@ -1,4 +1,4 @@
-"""Forked processes: how torch works there after it has worked in the parent process."""
+"""What has to be so before torch works: after a fork, and whatever its default device is."""
 
 import os
 import threading
@@ -28,3 +28,18 @@ def guard_against_fork() -> None:
         torch.set_num_threads(1)
         threadpool_limits(limits=1, user_api="openmp")
     _LAST.process = process
+
+
+def check_default_device() -> None:
+    """Refuse another default device of torch: tensors are made on the CPU and moved by name.
+
+    Raises
+    ------
+    RuntimeError
+    """
+    default = torch.get_default_device()
+    if default.type != "cpu":
+        raise RuntimeError(
+            f"torch's default device is {str(default)!r}, and skgp needs 'cpu': call "
+            "torch.set_default_device('cpu'), and pass device= to the estimator"
+        )
