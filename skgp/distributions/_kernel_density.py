@@ -51,7 +51,7 @@ def kernel_density(samples: npt.ArrayLike) -> NormalMixture:
     n_outputs = mean.shape[2] if mean.ndim == 3 else 1
     width = (0.25 * n_samples * (n_outputs + 2.0)) ** (-1.0 / (n_outputs + 4.0))
     std = width * mean.std(axis=1, keepdims=True, ddof=1)
-    # Equal samples may have a deviation that is not quite zero, from the rounding of their mean.
+    # Where samples are equal, rounding of their mean may leave a standard deviation above zero.
     if not ((np.ptp(mean, axis=1, keepdims=True) > 0.0) & (std > 0.0)).all():
         raise ValueError("the samples of an output of a row must not all be equal")
     return NormalMixture(np.zeros(n_samples), mean, std)

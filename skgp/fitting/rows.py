@@ -250,10 +250,6 @@ def _weighted(rows: Rows, sample_weight: Any, suffix: str) -> Rows:
     if sample_weight is None:
         return rows
     sample_weight = unmasked(sample_weight, f"sample_weight{suffix}")
-    with reading(f"sample_weight{suffix}"):
-        shape, n = np.asarray(sample_weight).shape, len(rows.X)
-    if shape not in ((), (n,)):
-        raise ValueError(f"sample_weight{suffix} has shape {shape}, expected ({n},)")
     try:
         with reading("sample_weight"):
             weight = _check_sample_weight(

@@ -11,7 +11,7 @@ from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.numerics.normal import log_ndtr, normal_rule, refined
 
-_WIDE: Final = 6.0  # deviations of f to which the usual points are right to about 1e-5
+_WIDE: Final = 6.0  # standard deviation of f up to which the usual points are right to about 1e-5
 
 
 class Bernoulli(ClassLikelihood):

@@ -13,7 +13,7 @@ from skgp.core.numerics.normal import normal_rule, refined
 # Such a probability is negligible beside the slip, and denormal numbers are slow.
 _LEAST = 1e-20
 _FAR = -43.0  # log of a density that is zero: nine deviations away
-_NARROW = 0.25  # least ratio of two deviations for which the usual points are right to about 1e-7
+_NARROW = 0.25  # least ratio of standard deviations for which the usual points err by 1e-7
 _SPARED = 1.25  # times as narrow ones are off by no more than about 1e-5
 _CELLS = 2**17  # points times classes and rows at a time: what a cache holds
 

@@ -19,16 +19,16 @@ _FINE: Final = 0.5
 _N_FINE: Final = 96
 _COARSE: Final = 0.8  # for a prediction, whose log density is then right to about 1e-5
 # With many degrees of freedom these end before outliers do. A prediction then has some points at a
-# wider distance, and the others spread out to outliers of so many deviations.
+# wider distance, and the others spread to outliers of so many standard deviations.
 _WIDE: Final = 1.0
 _N_WIDE: Final = 14
 _N_COMPONENTS: Final = 44
 _OUTLIER: Final = 1000.0
-# Deviations of f, in units of sqrt(dof) s, for which the usual points are right to about 1e-7, and
-# how many times these they are right to about 1e-4.
+# Standard deviations of f, in units of sqrt(dof) s, up to which the usual points are right to about
+# 1e-7, and how many times as wide f may be for them to be right to about 1e-4.
 _BROAD: Final = 1.5
 _SPARED: Final = 5.0 / 3.0
-_TAIL: Final = 8.0  # deviations of log lambda beyond the peak that a far outlier needs
+_TAIL: Final = 8.0  # standard deviations of log lambda beyond the peak, for a far outlier
 
 
 class StudentT(Observation):
@@ -155,7 +155,7 @@ class StudentT(Observation):
         return log_lambda, log_w.log_softmax(0)
 
     def _extent(self) -> tuple[Tensor, Tensor]:
-        """The deviation of log lambda, about, and its largest value of any weight."""
+        """About the standard deviation of log lambda, and the largest value that has any weight."""
         deviation = (2.0 / (self.dof + 1.0)).sqrt()
         # The density falls exponentially on the left, where lambda is that of outliers, and faster
         # on the right: beyond this are e^-25.

@@ -20,7 +20,8 @@ from torch import Tensor
 
 # With 20 steps, the default of linear_operator, log-determinants are biased where noise is small.
 _LANCZOS_STEPS = 100
-# Relative residual of a solution, per noise deviation: see doc/decisions/25-cg-residual.md.
+# Relative residual of a solution, per standard deviation of the noise: see
+# doc/decisions/25-cg-residual.md.
 _PER_DEVIATION = 5e-4
 _LEAST_TOLERANCE = 1e-6  # linear_operator may never get below
 
@@ -78,7 +79,8 @@ class ConjugateGradients:
         """C^-1 rhs for C = K + diag(shift), differentiable in rhs alone.
 
         With a relative residual of t, k^T C^-1 rhs is off by up to about t / s predictive standard
-        deviations if noise has the deviation s: so t is in proportion to the least s.
+        deviations, where s is the standard deviation of the noise. So t is in proportion to the
+        least s.
 
         Parameters
         ----------
