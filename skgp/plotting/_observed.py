@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgp.distributions import ContinuousDistribution
+from skgp.scoring._calibration import share_below
 from skgp.scoring._reduce import check_targets, refuse_nan
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -35,10 +36,14 @@ class Observed:
         return cls(~np.isnan(y).reshape(len(y), -1), check_output(output, dist))
 
     def select(self, values: ArrayLike) -> FloatArray:
-        """The chosen output in the m observed rows, (m,), of values of shape (n,) or (n, P)."""
-        entries = np.asarray(values, dtype=np.float64).reshape(self.seen.shape)
-        refuse_nan(np.where(self.seen, entries, 0.0))
-        return entries[self.seen[:, self.output], self.output]
+        """The chosen output in the m observed rows, (m,), of values of shape (n,) or (n, P).
+
+        Where an entry is a pair of values, the last axis is that of the pair.
+        """
+        entries = np.asarray(values, dtype=np.float64).reshape(*self.seen.shape, -1)
+        refuse_nan(np.where(self.seen, entries[..., -1], 0.0))
+        chosen = entries[self.seen[:, self.output], self.output]
+        return chosen[:, 0] if chosen.shape[1] == 1 else chosen
 
 
 def check_output(output: int | str | None, dist: ContinuousDistribution) -> int:
@@ -73,3 +78,10 @@ def select_output(values: FloatArray, output: int) -> FloatArray:
     """Column (n,) of values of shape (n,) or (n, P)."""
     column: FloatArray = values.reshape(len(values), -1)[:, output]
     return column
+
+
+def observed_shares(pit: FloatArray, levels: FloatArray) -> FloatArray:
+    """Share of the outcomes below each level of their cdf, by PIT values (m,) or ends (m, 2)."""
+    below, up_to = (pit, pit) if pit.ndim == 1 else pit.T
+    shares: FloatArray = share_below(levels, below[:, None], up_to[:, None]).mean(axis=0)
+    return shares

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._diagnostic_display import DiagnosticDisplay
 from skgp.plotting._display import add_legend, has_label, merge_style
-from skgp.plotting._observed import FloatArray
+from skgp.plotting._observed import FloatArray, observed_shares
 from skgp.plotting._sampling_band import band_label, share_band
-from skgp.scoring import pit
+from skgp.scoring._calibration import pit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,16 +24,16 @@ _IDEAL = "calibrated"
 class PITDisplay(DiagnosticDisplay):
     """Histogram of the probability integral transform (PIT), flat for a calibrated model.
 
-    The PIT of a row is its predictive cdf at the outcome, of a count the middle of the jump of the
-    cdf there: the histogram of a calibrated model is flat only if counts are large. A hump in the
+    The PIT of a row is its predictive cdf at the outcome. At a count the cdf jumps, and the row is
+    spread evenly over the jump ([1]_, equation 2), which makes bars vary less. A hump in the
     middle shows intervals that are too wide, a U shape ones that are too narrow, a slope
     predictions that are too low or too high. The band holds a bar of a calibrated model with the
     probability `level`; each bar by itself, so with ten bars at 95 % one outside is no surprise.
 
     Parameters
     ----------
-    pit : ndarray of shape (m,)
-        PIT values of one output, in [0, 1].
+    pit : ndarray of shape (m,) or (m, 2)
+        PIT values of one output, in [0, 1]; of counts the cdf below and at each outcome.
     name : str, default=None
         Label of the model.
 
@@ -46,6 +46,11 @@ class PITDisplay(DiagnosticDisplay):
     band_ : matplotlib Rectangle or None
         The band of sampling variation: binomial quantiles for m outcomes; None as `ideal_`.
     ax_, figure_ : matplotlib Axes and Figure
+
+    References
+    ----------
+    .. [1] C. Czado, T. Gneiting and L. Held, "Predictive model assessment for count data",
+       Biometrics 65 (2009) 1254-1261.
 
     Examples
     --------
@@ -68,7 +73,7 @@ class PITDisplay(DiagnosticDisplay):
 
     @staticmethod
     def _diagnose(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
-        return pit(y_true, dist)
+        return pit_ends(y_true, dist)
 
     def plot(
         self,
@@ -119,10 +124,11 @@ class PITDisplay(DiagnosticDisplay):
             self.band_ = ax.axhspan(low, high, color="0.85", zorder=0, label=band)
         if ref_line and not has_label(ax, _IDEAL):
             self.ideal_ = ax.axhline(1.0, color="k", linestyle=":", label=_IDEAL)
-        counts, edges = np.histogram(self.pit, bins=n_bins, range=(0.0, 1.0))
+        edges = np.linspace(0.0, 1.0, n_bins + 1)
+        shares = np.diff(observed_shares(self.pit, edges[1:-1]), prepend=0.0, append=1.0)
         label = self.name if name is None else name
         style = merge_style({"label": label, "linewidth": 1.8}, kwargs)
-        self.bars_ = ax.stairs(counts * n_bins / n_rows, edges, **style)
+        self.bars_ = ax.stairs(shares * n_bins, edges, **style)
         ax.set(xlim=(0.0, 1.0), xlabel="probability integral transform", ylabel="density")
         add_legend(ax, "upper center")
         ax.set_ylim(bottom=0.0)

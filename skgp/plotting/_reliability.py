@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._diagnostic_display import DiagnosticDisplay
 from skgp.plotting._display import has_label, merge_style
-from skgp.plotting._observed import FloatArray
+from skgp.plotting._observed import FloatArray, observed_shares
 from skgp.plotting._sampling_band import band_label, share_band
-from skgp.scoring import pit
+from skgp.scoring._calibration import pit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +31,15 @@ class ReliabilityDisplay(DiagnosticDisplay):
     For intervals, a curve below the diagonal shows too narrow predictive distributions, above it
     too wide ones. For quantiles, a curve off the diagonal in one direction shows a bias. The band
     holds each point of a calibrated model with the probability `level`; the points depend on each
-    other, so a curve may leave it over a longer stretch by chance. Of small counts the curve of a
-    calibrated model has steps: their PIT is the middle of the jump of the cdf.
+    other, so a curve may leave it over a longer stretch by chance. At a count the predictive cdf
+    jumps; the outcome is spread evenly over the jump ([2]_, equation 2), and so lies in part within
+    an interval or below a quantile.
 
     Parameters
     ----------
-    pit : ndarray of shape (m,)
+    pit : ndarray of shape (m,) or (m, 2)
         Probability integral transform of one output, in [0, 1], which decides in which intervals
-        and below which quantiles an outcome lies.
+        and below which quantiles an outcome lies; of counts the cdf below and at each outcome.
     name : str, default=None
         Label of the model.
 
@@ -56,6 +57,8 @@ class ReliabilityDisplay(DiagnosticDisplay):
     ----------
     .. [1] V. Kuleshov, N. Fenner and S. Ermon, "Accurate uncertainties for deep learning using
        calibrated regression", ICML 2018.
+    .. [2] C. Czado, T. Gneiting and L. Held, "Predictive model assessment for count data",
+       Biometrics 65 (2009) 1254-1261.
 
     Examples
     --------
@@ -81,7 +84,7 @@ class ReliabilityDisplay(DiagnosticDisplay):
 
     @staticmethod
     def _diagnose(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
-        return pit(y_true, dist)
+        return pit_ends(y_true, dist)
 
     def plot(
         self,
@@ -139,10 +142,11 @@ class ReliabilityDisplay(DiagnosticDisplay):
             )
         if ref_line and not has_label(ax, _IDEAL):
             (self.ideal_,) = ax.plot([0.0, 1.0], [0.0, 1.0], "k:", label=_IDEAL)
-        # y is in the central interval of coverage c iff |PIT - 1/2| <= c / 2.
-        values = np.abs(2.0 * self.pit - 1.0) if kind == "interval" else self.pit
         nominal = np.arange(1, n_levels + 1) / (n_levels + 1)
-        observed = np.mean(values[:, np.newaxis] <= nominal, axis=0)
+        observed = observed_shares(self.pit, nominal)
+        if kind == "interval":  # between the quantiles (1 - c) / 2 and (1 + c) / 2
+            low, high = 0.5 * (1.0 - nominal), 0.5 * (1.0 + nominal)
+            observed = observed_shares(self.pit, high) - observed_shares(self.pit, low)
         label = self.name if name is None else name
         style = merge_style({"label": label, "marker": "o", "markersize": 3.5}, kwargs)
         (self.line_,) = ax.plot(nominal, observed, **style)

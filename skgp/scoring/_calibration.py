@@ -181,14 +181,10 @@ def calibration_error(
         raise ValueError(f"n_levels must be at least 1, got {n_levels}.")
     targets = check_targets(y_true, dist, sample_weight)
     below, up_to = _probabilities(targets, dist)
-    jump = up_to - below
     levels = np.arange(1, n_levels + 1) / (n_levels + 1)
-    gaps = []
-    for level in levels:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = np.where(jump > 0.0, np.clip((level - below) / jump, 0.0, 1.0), up_to <= level)
-        share = targets.mean_over_rows(np.where(np.isnan(up_to), np.nan, parts))
-        gaps.append(np.abs(share - level))
+    gaps = [
+        np.abs(targets.mean_over_rows(share_below(level, below, up_to)) - level) for level in levels
+    ]
     return combine_outputs(np.mean(gaps, axis=0), multioutput)
 
 
@@ -196,6 +192,27 @@ def _probabilities(targets: Targets, dist: ContinuousDistribution) -> tuple[Floa
     """Predictive probabilities of less than each target, and of at most as much."""
     up_to = dist.cdf(targets.y)
     return dist.cdf(np.ceil(targets.y) - 1.0) if isinstance(dist, CountMixture) else up_to, up_to
+
+
+def share_below(level: float | FloatArray, below: FloatArray, up_to: FloatArray) -> FloatArray:
+    """Share of each jump of a cdf, from `below` to `up_to`, that lies below a level; NaN stays.
+
+    The nonrandomized PIT of Czado, Gneiting and Held (2009), equation 2; 0 or 1 without a jump.
+    """
+    jump = up_to - below
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(jump > 0.0, np.clip((level - below) / jump, 0.0, 1.0), up_to <= level)
+    return np.where(np.isnan(up_to), np.nan, share)
+
+
+def pit_ends(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
+    """The PIT of each entry, in the shape of `dist`; of counts the ends of its jump, (..., 2)."""
+    if not isinstance(dist, CountMixture):
+        return pit(y_true, dist)
+    targets = check_targets(y_true, dist, None)
+    below, up_to = _probabilities(targets, dist)
+    targets.counted(up_to)
+    return np.stack([below, up_to], axis=-1)
 
 
 def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skgp import SVGPRegressor
-from skgp.distributions import NormalMixture
+from skgp.distributions import CountMixture, NormalMixture
 from skgp.plotting import IntervalDisplay, PITDisplay, ReliabilityDisplay, ZScoreDisplay
 from skgp.scoring import coverage
 
@@ -38,11 +38,32 @@ def test_zscores_are_drawn_as_their_empirical_cdf(ax: Axes) -> None:
 
 def test_pit_histogram_is_a_density(ax: Axes) -> None:
     display = PITDisplay.from_predictions(Y, DIST, n_bins=4, ax=ax)
-    # cdfs of 0.5, -2, 0 and 4 standard deviations: 0.69, 0.02, 0.5, 1.
+    # cdfs of 0.5, -2, 0 and 4 standard deviations: 0.69, 0.02, 0.5, 1. One at an edge is below it.
     np.testing.assert_allclose(display.pit, stats.norm.cdf(Z))
-    np.testing.assert_allclose(display.bars_.get_data().values, [1.0, 0.0, 2.0, 1.0])
+    np.testing.assert_allclose(display.bars_.get_data().values, [1.0, 1.0, 1.0, 1.0])
     np.testing.assert_allclose(display.bars_.get_data().edges, [0.0, 0.25, 0.5, 0.75, 1.0])
     assert set(display.ideal_.get_ydata()) == {1.0}
+
+
+def test_counts_are_spread_over_the_jumps_of_their_cdf(ax: Axes) -> None:
+    y, rate = np.arange(12), 1.3
+    # As many outcomes of each count as their Poisson probabilities ask for.
+    outcomes = np.repeat(y, np.round(1e4 * stats.poisson.pmf(y, rate)).astype(int))
+    dist = CountMixture(NormalMixture.normal(np.full(len(outcomes), np.log(rate)), 1e-8))
+    bars = PITDisplay.from_predictions(outcomes, dist, ax=ax).bars_.get_data().values
+    np.testing.assert_allclose(bars, 1.0, atol=2e-3)
+    for kind in ("interval", "quantile"):
+        line = ReliabilityDisplay.from_predictions(outcomes, dist, ax=ax, kind=kind).line_
+        np.testing.assert_allclose(*line.get_data(), atol=2e-4)
+
+
+def test_one_count_fills_bars_up_to_its_cdf(ax: Axes) -> None:
+    dist = CountMixture(NormalMixture.normal([0.0], [1e-8]))
+    display = PITDisplay.from_predictions([0], dist, n_bins=4, ax=ax)
+    first = 0.25 / np.exp(-1.0)  # of a Poisson variable of rate 1, whose cdf at 0 is 0.37
+    expected = [4.0 * first, 4.0 * (1.0 - first), 0.0, 0.0]
+    np.testing.assert_allclose(display.bars_.get_data().values, expected, rtol=1e-6)
+    np.testing.assert_allclose(display.pit, [[0.0, np.exp(-1.0)]], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("n_rows", "n_bins"), [(4, 2), (20, 4), (49, 9), (50, 10), (10_000, 10)])
