@@ -24,8 +24,9 @@ def predict_dist(
     model : fitted estimator
         As in :func:`skgp.predict_dist`: a regressor or classifier, a pipeline or a search, in any
         nesting.
-    source : array, path, list of paths, or pyarrow.dataset.Dataset
-        An array of shape (n, D), such as a memory map or one of zarr, or what `read_rows` takes.
+    source : array, data frame, path, list of paths, or pyarrow.dataset.Dataset
+        An array of shape (n, D), such as a memory map or one of zarr, a data frame, or what
+        `read_rows` takes.
     columns : list of str, optional
         Of the inputs. None stands for those that the preprocessor was fitted on, or the model on a
         data frame. Not for an array.
@@ -63,8 +64,11 @@ def predict_dist(
 
 
 def _of_array(model: Any, X: Any, size: int) -> Iterator[Any]:
+    rows = getattr(X, "iloc", X)  # of a data frame by place, whatever its index
     for start in range(0, X.shape[0], size):
-        yield of_rows(model, np.asarray(X[start : start + size]))
+        part = rows[start : start + size]
+        # The names of columns are checked, and an array of any other library is read.
+        yield of_rows(model, part if hasattr(part, "columns") else np.asarray(part))
 
 
 def _of_dataset(

@@ -137,6 +137,16 @@ def test_predictions_of_a_pipeline_that_takes_frames(stored: Stored) -> None:
     np.testing.assert_allclose(std, whole.std(), rtol=1e-10)
 
 
+def test_predictions_of_a_frame_know_its_names_and_count_its_rows(stored: Stored) -> None:
+    frame = pd.DataFrame(stored.X, columns=NAMES)
+    frame.index = 0.5 * np.arange(len(frame))[::-1]  # slices by label would be of other rows
+    model = SVGPRegressor(**SMALL).fit(frame, stored.y)
+    mean, _ = gathered(predict_dist(model, frame, chunk_size=500))
+    np.testing.assert_allclose(mean, model.predict(frame), atol=1e-12)
+    with pytest.raises(ValueError, match="same order"):
+        list(predict_dist(model, frame[NAMES[::-1]]))
+
+
 def test_predictions_of_classes(stored: Stored) -> None:
     rows = read_rows(stored.folder, target="label", columns=NAMES)
     model = SVGPClassifier(**SMALL).fit(rows.X, rows.y)
