@@ -35,7 +35,9 @@ from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
 
-_FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weight
+# Rows up to which the divergences have all of their weight, with latent covariates and without.
+_FULL_ROWS: Final = 150.0
+_FULL_ROWS_OF_CHAINS: Final = 300.0
 
 
 @family(
@@ -43,7 +45,6 @@ _FULL_ROWS: Final = 150.0  # up to which the divergences have all of their weigh
         "auto_epochs": "1,500",
         "least_steps": "1,500",
         "most_steps": "12,000",
-        "full_rows": "150",
         "auto_dtype": 'float32, but float64 for a data set of one batch and the architecture "GP"',
     },
     kernel=LAYER_KERNELS,
@@ -76,8 +77,8 @@ class IWDGPRegressor(GPRegressor):
         list has a number for each layer of GPs, from the inputs upwards.
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). One gives a bound, but the bound of a deep GP
-        underfits: it charges for every hidden function. "auto" is one up to $full_rows rows, and
-        $full_rows divided by their number for more.
+        underfits: it charges for every hidden function. "auto" is one up to 150 rows, or 300 in an
+        architecture without "LV", and that number divided by the number of rows for more.
     $max_iter
     $random_state
 
@@ -257,11 +258,12 @@ class IWDGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         latent = pick(LatentLayers, self)
-        beta_reg = DivergenceWeight.of(self.beta_reg, _FULL_ROWS, least=0.0)
+        has_covariates = "LV" in latent.parts
+        full_rows = _FULL_ROWS if has_covariates else _FULL_ROWS_OF_CHAINS
+        beta_reg = DivergenceWeight.of(self.beta_reg, full_rows, least=0.0)
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.
-        has_covariates = "LV" in latent.parts
         doubly = self.gradient == "doubly_reparameterized"
         if doubly and self.inference == "iw":
             raise ValueError(
