@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._calibration import share_below
+from skgp.scoring._calibration import share_of_jump
 from skgp.scoring._reduce import check_targets, refuse_nan
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -83,5 +83,5 @@ def select_output(values: FloatArray, output: int) -> FloatArray:
 def observed_shares(pit: FloatArray, levels: FloatArray) -> FloatArray:
     """Share of the outcomes below each level of their cdf, by PIT values (m,) or ends (m, 2)."""
     below, up_to = (pit, pit) if pit.ndim == 1 else pit.T
-    shares: FloatArray = share_below(levels, below[:, None], up_to[:, None]).mean(axis=0)
+    shares: FloatArray = share_of_jump(levels, below[:, None], up_to[:, None]).mean(axis=0)
     return shares

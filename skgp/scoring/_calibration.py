@@ -182,9 +182,8 @@ def calibration_error(
     targets = check_targets(y_true, dist, sample_weight)
     below, up_to = _probabilities(targets, dist)
     levels = np.arange(1, n_levels + 1) / (n_levels + 1)
-    gaps = [
-        np.abs(targets.mean_over_rows(share_below(level, below, up_to)) - level) for level in levels
-    ]
+    shares = [targets.mean_over_rows(share_of_jump(level, below, up_to)) for level in levels]
+    gaps = [np.abs(share - level) for share, level in zip(shares, levels, strict=True)]
     return combine_outputs(np.mean(gaps, axis=0), multioutput)
 
 
@@ -194,7 +193,7 @@ def _probabilities(targets: Targets, dist: ContinuousDistribution) -> tuple[Floa
     return dist.cdf(np.ceil(targets.y) - 1.0) if isinstance(dist, CountMixture) else up_to, up_to
 
 
-def share_below(level: float | FloatArray, below: FloatArray, up_to: FloatArray) -> FloatArray:
+def share_of_jump(level: float | FloatArray, below: FloatArray, up_to: FloatArray) -> FloatArray:
     """Share of each jump of a cdf, from `below` to `up_to`, that lies below a level; NaN stays.
 
     The nonrandomized PIT of Czado, Gneiting and Held (2009), equation 2; 0 or 1 without a jump.
