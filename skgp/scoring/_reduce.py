@@ -161,8 +161,9 @@ def are_bounds(y_true: ArrayLike, dist: ContinuousDistribution) -> bool:
 
 def check_weights(sample_weight: ArrayLike, n_rows: int) -> FloatArray:
     """Check that the weights are n_rows finite, non-negative numbers, not all of them zero."""
+    given = without_mask(sample_weight)  # a masked weight is refused as NaN
     weights: FloatArray = check_array(
-        sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
+        given, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
     )
     if weights.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},).")

@@ -214,6 +214,14 @@ def test_masked_targets_are_missing(score: Any, rng: np.random.Generator) -> Non
     np.testing.assert_array_equal(score(masked, dist), expected)
 
 
+@pytest.mark.parametrize("score", SCORES + ROW_SCORES)
+def test_masked_weights_are_refused(score: Any, rng: np.random.Generator) -> None:
+    y, dist = make(rng, p=1)
+    weight = np.ma.masked_array(np.ones(len(y)), mask=np.arange(len(y)) == 1)
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        score(y, dist, sample_weight=weight)
+
+
 @pytest.mark.parametrize("score", SCORES)
 def test_missing_targets_are_dropped_entrywise(score: Any, rng: np.random.Generator) -> None:
     y, dist = make(rng)
