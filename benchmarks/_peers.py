@@ -142,8 +142,8 @@ class PeerStep(ABC):
 
     def __init__(self, x: Tensor, y: Tensor, model: gpytorch.models.GP) -> None:
         self.x, self.y = x, y
-        self.model = model
-        self.likelihood = gpytorch.likelihoods.GaussianLikelihood()
+        self.model = model.to(x)
+        self.likelihood = gpytorch.likelihoods.GaussianLikelihood().to(x)
         self.objective = self._objective(10 * len(x))
         parameters = [*self.model.parameters(), *self.likelihood.parameters()]
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
@@ -163,7 +163,8 @@ class PeerStep(ABC):
     def predict(self, x: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of y at x (N, D), in chunks of rows."""
         self.model.eval()
-        parts = [self._moments(self.likelihood(self.model(part))) for part in x.split(chunk)]
+        rows = (part.to(self.x) for part in x.split(chunk))
+        parts = [self._moments(self.likelihood(self.model(part))) for part in rows]
         means, stds = zip(*parts, strict=True)
         return torch.cat(means), torch.cat(stds)
 
@@ -211,7 +212,7 @@ class DGPStep(PeerStep):
             return super().predict(x, chunk)
 
     def _moments(self, dist: gpytorch.distributions.MultivariateNormal) -> tuple[Tensor, Tensor]:
-        return mixture_moments(torch.zeros(len(dist.mean)).softmax(0), dist)
+        return mixture_moments(dist.mean.new_zeros(len(dist.mean)).softmax(0), dist)
 
 
 class DSPPStep(PeerStep):

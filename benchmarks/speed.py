@@ -1,6 +1,6 @@
 """Time training steps and predictions of every estimator against GPyTorch, in one run.
 
-    python -m benchmarks.speed [--threads 2] [--repeats 25] [--only flat deep latent readout ...]
+    python -m benchmarks.speed [--threads 2] [--repeats 25] [--device cuda] [--only flat deep ...]
 
 Both sides run float32 with the same sizes, the same optimiser and in turn, so that the ratio holds
 when the machine's speed drifts; skgp's step is eager and, with `compile=True`, compiled. Roofline
@@ -49,6 +49,7 @@ from skgp import (
 from skgp.core.data import Batch, Targets
 from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.elementwise import EAGER, Passes
+from skgp.core.training.graphs import gradients_of
 
 B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models
@@ -59,6 +60,7 @@ P, READOUT_SAMPLES = 8, 32  # outputs of the models with readouts, and draws of 
 N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
 N_FIT, FIT_EPOCHS = 300, 20  # of whole fits
+N_EPOCH = 32_000  # rows of fits whose epochs are timed
 WEIGHTS = (0.1, 0.3, 0.5, 1.0)  # of the divergence
 GROUPS = (1, 3, 4)  # GPs in one layer
 GROUPED = ((240, 64), (300, 100), (300, 300), (1000, 300))  # rows, and inducing inputs
@@ -91,9 +93,10 @@ class Case(NamedTuple):
     n_predict: int
 
 
-def flat_cases() -> list[Case]:
+def flat_cases(device: str) -> list[Case]:
     """The estimators of one layer, at the sizes of the comparison."""
     common = {"max_iter": 1, "early_stopping": False, "batch_size": B, "random_state": 0}
+    common |= {"device": device}
     rows = []
     for c in ("full", "diagonal"):
         estimator = SVGPRegressor(covariance=c, n_inducing=M, **common)
@@ -111,10 +114,10 @@ def flat_peer(step: type[PeerStep], covariance: str, x: Tensor, y: Tensor, Z: Te
     return step(x, y, PeerGP(Z, covariance))
 
 
-def deep_cases() -> list[Case]:
+def deep_cases(device: str) -> list[Case]:
     """The estimators of two layers."""
     common = {"width": WIDTH, "n_inducing": M, "max_iter": 1, "early_stopping": False}
-    common |= {"batch_size": B, "random_state": 0}
+    common |= {"batch_size": B, "random_state": 0, "device": device}
     n_blocks = WIDTH + SITES
     return [
         Case(
@@ -227,6 +230,23 @@ def restarts(n_features: int, repeats: int) -> None:
             print(f"{of:36}{1e3 * np.median(rounds[:, 0]):8.2f} ms{cost}")
 
 
+def epochs(n_features: int, device: str) -> None:
+    """Print what an epoch and predictions of whole fits take on a device, and on the CPU."""
+    X, y = make_rows(N_EPOCH, n_features)
+    print(f"\none epoch of `fit` over {N_EPOCH:,} rows, D = {n_features}, and their predictions, s")
+    print(f"{'':30}{'epoch':>10}{'CPU':>10}{'predict':>10}{'CPU':>10}")
+    for kind in (SVGPRegressor, PPGPRRegressor, DGPRegressor, DSPPRegressor):
+        for size in (B, 8 * B):
+            times = []
+            for place in (device, "cpu"):
+                common = {"device": place, "early_stopping": False, "random_state": 0}
+                model = kind(batch_size=size, n_inducing=M, **common)
+                fits = [seconds(partial(model.set_params(max_iter=n).fit, X, y)) for n in (1, 1, 4)]
+                times += [(fits[2] - fits[1]) / 3.0, seconds(partial(model.predict, X))]
+            of = f"{kind.__name__}, B = {size:,}"
+            print(f"{of:30}{times[0]:10.2f}{times[2]:10.2f}{times[1]:10.2f}{times[3]:10.2f}")
+
+
 def fit_all(models: Sequence[Estimator], X: np.ndarray, y: np.ndarray) -> None:
     """Fit models one after another."""
     for model in models:
@@ -234,10 +254,19 @@ def fit_all(models: Sequence[Estimator], X: np.ndarray, y: np.ndarray) -> None:
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Time of one call; on one thread that of the process, which a busy machine changes less."""
-    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+    """Time of one call; on one thread that of the process, which a busy machine changes less.
+
+    With a GPU it is wall time until that has done its work.
+    """
+    on_gpu = torch.cuda.is_initialized()
+    is_alone = torch.get_num_threads() == 1 and not on_gpu
+    clock = time.process_time if is_alone else time.perf_counter
+    if on_gpu:
+        torch.cuda.synchronize()
     start = clock()
     function()
+    if on_gpu:
+        torch.cuda.synchronize()
     return clock() - start
 
 
@@ -254,9 +283,9 @@ def ratio(rounds: Rounds, of: int, to: int) -> float:
     return float(np.median(rounds[:, of] / rounds[:, to]))
 
 
-def matmul_rate(repeats: int) -> float:
+def matmul_rate(repeats: int, device: str) -> float:
     """Floating-point operations per second of the product that dominates a step."""
-    L, K = torch.randn(M, M), torch.randn(M, B)
+    L, K = torch.randn(M, M, device=device), torch.randn(M, B, device=device)
     times = [seconds(lambda: L @ K) for _ in range(20 * repeats)]
     return float(2.0 * M * M * B / np.median(times))
 
@@ -274,23 +303,33 @@ class OurStep:
     """
 
     def __init__(
-        self, estimator: Estimator, X: np.ndarray, y: np.ndarray, passes: Passes = EAGER
+        self,
+        estimator: Estimator,
+        X: np.ndarray,
+        y: np.ndarray,
+        passes: Passes = EAGER,
+        *,
+        replays: bool = False,
     ) -> None:
         self.fitted = estimator.fit(X[:B], y[:B])
         self.model = self.fitted.model_.float()
         set_passes(self.model, passes)
-        self.loss = partial(self.fitted._recipe().loss, self.model, n_data=10.0 * len(X))
+        recipe = self.fitted._recipe()
+        loss = partial(recipe.loss, self.model, n_data=10.0 * len(X))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.gradients = gradients_of(
+            loss, parameters, recipe.draws(self.model) if replays else None
+        )
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
-        x = torch.from_numpy(X).float()
-        targets = torch.from_numpy(y.reshape(len(y), -1)).float()
+        like = self.model.log_weights
+        x = torch.from_numpy(X).to(like)
+        targets = torch.from_numpy(y.reshape(len(y), -1)).to(like)
         self.batch = Batch(x, Targets(targets, None), None)
         self.model.train()
         self.n_steps = 0
 
     def __call__(self) -> None:
-        self.optimizer.zero_grad()
-        self.loss(self.batch, self.n_steps).backward()
+        self.gradients(self.batch, self.n_steps)
         self.optimizer.step()
         self.n_steps += 1
 
@@ -311,19 +350,24 @@ def make_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
 def compare(cases: list[Case], n_features: int, repeats: int, predicts: bool) -> None:
     """Print a row per model for inputs of one dimension."""
     X, y = make_rows(B, n_features)
-    rate = matmul_rate(repeats)
+    replays = cases[0].estimator.device != "cpu"
+    form = "replayed" if replays else "compiled"
+    rate = matmul_rate(repeats, cases[0].estimator.device)
     print(f"\nB = {B}, M = {M}, D = {n_features}; product rate {rate / 1e9:.0f} GFLOP/s (float32)")
     print(
-        f"{'training step, ms':18}{'eager':>8}{'compiled':>10}{'GPyTorch':>10}{'ratio':>8}"
-        f"{'compiled':>10}{'roofline':>10}{'compiled':>10}"
+        f"{'training step, ms':18}{'eager':>8}{form:>10}{'GPyTorch':>10}{'ratio':>8}"
+        f"{form:>10}{'roofline':>10}{form:>10}"
     )
     steps = []
     for case in cases:
         ours = OurStep(case.estimator, X, y)
-        compiled = OurStep(clone(case.estimator), X, y, Passes(compiled=True))
+        # On a GPU a fit replays its steps, and compiling them adds nothing.
+        other = Passes(compiled=not replays)
+        second = OurStep(clone(case.estimator), X, y, other, replays=replays)
         x, t = ours.batch.x, ours.batch.targets.y[:, 0]
         peer = case.peer(x, t, x[:M].clone())
-        rounds = in_turn((ours, compiled, peer), repeats)
+        # Steps are replayed from the eleventh on.
+        rounds = in_turn((ours, second, peer), repeats, n_warm=12 if replays else 3)
         times = np.median(rounds, 0)
         shares = case.n_blocks * step_flops(case.covariance) / rate / times
         print(
@@ -345,7 +389,8 @@ def compare_predictions(
     print(f"{f'{n_predict:,} rows, s':18}{'skgp':>8}{'GPyTorch':>10}{'ratio':>8}{'float64':>10}")
     for case, ours, peer in steps:
         predict = partial(ours.predict, X_new)
-        theirs = partial(peer.predict, torch.from_numpy(X_new).float(), CHUNK)
+        chunk = CHUNK * 8 if ours.batch.x.is_cuda else CHUNK  # as skgp's own
+        theirs = partial(peer.predict, torch.from_numpy(X_new).float(), chunk)
         rounds = in_turn((predict, theirs), max(3, repeats // 8), n_warm=1)
         times = np.median(rounds, 0)
         ours.model.double()
@@ -413,7 +458,7 @@ def print_peak(what: str, function: Callable[[], object]) -> None:
 
 
 PEAKS = {"prediction": memory_of_prediction, "step": memory_of_step}
-PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory", "restarts")
+PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory", "restarts", "epochs")
 
 
 def main() -> None:
@@ -421,6 +466,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run")
+    parser.add_argument(
+        "--device", default="cpu", help="of steps of `flat`, `deep` and of `epochs`"
+    )
     parser.add_argument("--steps", action="store_true", help="no predictions")
     parser.add_argument("--peak", choices=PEAKS, help="only one peak memory, in this process")
     arguments = parser.parse_args()
@@ -432,9 +480,11 @@ def main() -> None:
     print(f"torch {torch.__version__}, {arguments.threads} threads, medians of {repeats}")
     if "flat" in only:
         for n_features in (8, 32):
-            compare(flat_cases(), n_features, repeats, predicts)
+            compare(flat_cases(arguments.device), n_features, repeats, predicts)
     if "deep" in only:
-        compare(deep_cases(), 8, repeats, predicts)
+        compare(deep_cases(arguments.device), 8, repeats, predicts)
+    if "epochs" in only:
+        epochs(8, arguments.device)
     if "latent" in only:
         latent(latent_pair(), 8, repeats)
     if "readout" in only:

@@ -278,4 +278,5 @@ def candidate(recipe: Recipe, model: Model, n_data: float, n_batches: int) -> Ca
     """A model to train on rows of this sum of weights, in so many batches."""
     loss = partial(recipe.loss, model, n_data=n_data)
     set_passes(model, recipe.passes)
-    return Candidate(model, loss, recipe.optimizer(model, n_data, n_batches), model.n_steps)
+    optimizer = recipe.optimizer(model, n_data, n_batches)
+    return Candidate(model, loss, optimizer, model.n_steps, recipe.draws(model))

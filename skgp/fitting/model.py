@@ -20,6 +20,7 @@ from skgp.fitting.table import Scale, Table
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
+_MORE_ON_GPU: Final = 8  # times as many, whose work takes longer than to start it
 _CHUNK_COVARIANCES: Final = 2**24  # the same times squared outputs, of which rows have covariances
 
 Predictor = Callable[[Tensor], Predictive]
@@ -207,4 +208,5 @@ def rows_per_chunk(log_weights: Tensor, n_outputs: int = 1) -> int:
     """Rows per prediction step, for the log-weights (Q,) of the components of so many outputs."""
     n_nodes = len(log_weights)
     most = _CHUNK_COVARIANCES // (n_nodes * n_outputs**2)
-    return max(1, min(_CHUNK, _CHUNK_CELLS // n_nodes, most))
+    more = _MORE_ON_GPU if log_weights.is_cuda else 1
+    return max(1, min(more * _CHUNK, more * _CHUNK_CELLS // n_nodes, most))

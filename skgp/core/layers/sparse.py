@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.divergences import Divergence, kullback_leibler
 from skgp.core.layers.kept import Content, Kept
-from skgp.core.layers.layer import _BLOCK, _MIN_CHUNK, Basis, Layer, in_groups
+from skgp.core.layers.layer import _BLOCK, _BLOCK_ON_GPU, _MIN_CHUNK, Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Moments, Posterior
 from skgp.core.layers.projection import project, project_shared
 from skgp.core.numerics.linalg import gram, whitening
@@ -103,7 +103,7 @@ class SparseLayer(Layer):
     def unit_moments(self, x: Tensor, factors: Factors) -> tuple[Tensor, Tensor, Tensor]:
         # Blocks of size M x chunk stay in the cache, and their memory is used again and again.
         of_input = self.Z[..., 0].numel() * x.element_size()  # bytes
-        size = max(_MIN_CHUNK, _BLOCK // of_input)
+        size = max(_MIN_CHUNK, (_BLOCK_ON_GPU if x.is_cuda else _BLOCK) // of_input)
         parts = x.tensor_split(math.ceil(len(x) / size))
         chunks = [self.chunk_moments(part, factors) for part in parts]
         if len(chunks) == 1:

@@ -95,6 +95,11 @@ def _climb(
     `regularised` takes the matrices and their rungs. Each rung is ten times the one before.
     """
     K = K.double()
+    if K.is_cuda and torch.cuda.is_current_stream_capturing():
+        # Nobody sees the numbers of a CUDA graph before it runs: a failure ends as NaN.
+        rung = K.new_full(K.shape[:-2], first)
+        L, info = torch.linalg.cholesky_ex(regularised(K, rung))
+        return torch.where((info > 0)[..., None, None], math.nan, L), rung
     if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
             "a kernel matrix has non-finite entries; scale the inputs and check them for outliers"

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
+from skgp.core.training.graphs import gradients_of
 from skgp.core.training.plan import Candidate, Data, History, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.states import WINDOW, averaged, copied
@@ -65,7 +66,7 @@ class Run(Generic[ModuleT]):
         validate: Callable[[ModuleT], float] | None = None,
         progress: Progress = KEEPS_NOTHING,
     ) -> None:
-        self.module, self.loss, self.optimizer, self._n_earlier = candidate
+        self.module, loss, self.optimizer, self._n_earlier, drawn = candidate
         self.data = data
         self.plan = plan
         self.generator = generator
@@ -73,6 +74,7 @@ class Run(Generic[ModuleT]):
         self.progress = progress
         self.n_batches = plan.n_batches(data.n_rows)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self._gradients = gradients_of(loss, self.parameters, drawn)
         self.history = History()
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0
@@ -153,12 +155,8 @@ class Run(Generic[ModuleT]):
 
     def gradients(self, batch: Batch, step: int) -> Tensor:
         """Set the gradients of a step and return its loss, detached; refuse what is not finite."""
-        for parameter in self.parameters:
-            parameter.grad = None
         try:
-            loss = self.loss(batch, step)
-            loss.backward()
-            loss = loss.detach()
+            loss = self._gradients(batch, step)
         except NotPositiveDefiniteError:
             if self.data.ranks.n == 1:
                 raise

@@ -1,0 +1,175 @@
+"""Loss and gradients of a step: computed anew, or replayed as a CUDA graph.
+
+A step is some hundred small kernels, and on a GPU it takes longer to start them than to run them. A
+graph starts them all at once.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from skgp.core.data import Batch, Targets
+
+Loss = Callable[[Batch, int], Tensor]
+Gradients = Callable[[Batch, int], Tensor]
+ResultT = TypeVar("ResultT")
+
+_FIRST: Final = 10  # steps of a kind before it is captured, which takes as long as some dozen steps
+
+
+def gradients_of(
+    loss: Loss, parameters: Sequence[nn.Parameter], drawn: Callable[[Batch, int], Batch] | None
+) -> Gradients:
+    """A function of a batch and a step that sets all gradients and returns the loss, detached.
+
+    Parameters
+    ----------
+    loss : callable (Batch, step) -> Tensor
+    parameters : sequence of Parameter
+        All that the loss has gradients in.
+    drawn : callable (Batch, step) -> Batch or None
+        As of a `Candidate`. With it a loss on a GPU is replayed: it only reads and changes tensors.
+    """
+    if drawn is not None and parameters and all(p.is_cuda for p in parameters):
+        return Replayed(loss, parameters, drawn)
+    return Computed(loss, parameters)
+
+
+class Computed:
+    """Loss and gradients, computed anew in each step.
+
+    Parameters
+    ----------
+    loss : callable (Batch, step) -> Tensor
+    parameters : sequence of Parameter
+    """
+
+    def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
+        self._loss = loss
+        self._parameters = parameters
+
+    def __call__(self, batch: Batch, step: int) -> Tensor:
+        for parameter in self._parameters:
+            parameter.grad = None
+        loss = self._loss(batch, step)
+        loss.backward()
+        return loss.detach()
+
+
+class _Captured(NamedTuple):
+    """A step of one kind.
+
+    Attributes
+    ----------
+    replay : callable
+        Computes the results anew from what the batch and the parameters hold.
+    batch : Batch
+        Whose tensors it reads.
+    loss : Tensor
+    gradients : tuple of (Tensor or None)
+    addresses : list of int
+        Of the parameters that it reads.
+    """
+
+    replay: Callable[[], None]
+    batch: Batch
+    loss: Tensor
+    gradients: tuple[Tensor | None, ...]
+    addresses: list[int]
+
+
+class Replayed:
+    """Loss and gradients on a GPU, of a loss that is one function of what a step draws.
+
+    The first steps with batches of one size are computed, the others replayed. A loss that cannot
+    be captured, because it looks at its numbers on the way, is computed in every step. So is a step
+    whose replayed loss is not finite: while a graph runs, nobody can raise the jitter of a matrix.
+
+    Parameters
+    ----------
+    loss : callable (Batch, step) -> Tensor
+    parameters : sequence of Parameter
+    drawn : callable (Batch, step) -> Batch
+    """
+
+    def __init__(
+        self,
+        loss: Loss,
+        parameters: Sequence[nn.Parameter],
+        drawn: Callable[[Batch, int], Batch],
+    ) -> None:
+        self._loss = loss
+        self._parameters = parameters
+        self._drawn = drawn
+        self._computed = Computed(loss, parameters)
+        self._n_seen: Counter[Any] = Counter()  # steps of a kind so far
+        self._captured: dict[Any, _Captured | None] = {}  # None where that has failed
+
+    def __call__(self, batch: Batch, step: int) -> Tensor:
+        batch = self._drawn(batch, step)
+        captured = self._of_kind(batch, step)
+        if captured is None:
+            return self._computed(batch, step)
+        for own, tensor in zip(_tensors(captured.batch), _tensors(batch), strict=True):
+            own.copy_(tensor)
+        captured.replay()
+        if not bool(torch.isfinite(captured.loss)):
+            return self._computed(batch, step)
+        for parameter, gradient in zip(self._parameters, captured.gradients, strict=True):
+            parameter.grad = gradient
+        return captured.loss
+
+    def _of_kind(self, batch: Batch, step: int) -> _Captured | None:
+        """The captured step of batches of this size, if there is one."""
+        kind = tuple(None if t is None else (t.shape, t.dtype) for t in _parts(batch))
+        self._n_seen[kind] += 1
+        if self._n_seen[kind] <= _FIRST:
+            return None
+        addresses = [p.data_ptr() for p in self._parameters]
+        captured = self._captured.get(kind)
+        if kind not in self._captured or (captured and captured.addresses != addresses):
+            captured = self._captured[kind] = self._capture(batch, step, addresses)
+        return captured
+
+    def _capture(self, batch: Batch, step: int, addresses: list[int]) -> _Captured | None:
+        x, y, mask, *others = (None if t is None else t.clone() for t in _parts(batch))
+        assert x is not None
+        assert y is not None
+        own = Batch(x, Targets(y, mask), *others)
+
+        def results() -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            loss = self._loss(own, step)
+            # Accumulating them as `backward` does would belong to another stream.
+            return loss.detach(), torch.autograd.grad(loss, self._parameters, allow_unused=True)
+
+        try:
+            replay, (loss, gradients) = capture(results, x.device)
+        except RuntimeError:  # so torch says that the CPU has waited for the GPU
+            return None
+        return _Captured(replay, own, loss, gradients, addresses)
+
+
+def capture(
+    function: Callable[[], ResultT], device: torch.device
+) -> tuple[Callable[[], None], ResultT]:
+    """A CUDA graph of what a function does, as a function that does it again, and its results."""
+    graph = torch.cuda.CUDAGraph()
+    # Other threads may go on with what they do on the GPU.
+    with (
+        torch.cuda.device(device),
+        torch.cuda.graph(graph, capture_error_mode="thread_local"),
+    ):
+        results = function()
+    return graph.replay, results
+
+
+def _parts(batch: Batch) -> list[Tensor | None]:
+    """Everything in a batch, in the order of its arguments."""
+    return [batch.x, *batch.targets, *batch[2:]]
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    return [part for part in _parts(batch) if part is not None]

@@ -1,0 +1,172 @@
+"""Replayed steps, with a stand-in for CUDA graphs: it runs the captured function again.
+
+`tests/contract/test_cuda.py` has the real ones. The stand-in calls the loss with the number of the
+step that was captured, so that a loss that depends on it in secret gives itself away.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from skgp.core.data import Batch, Targets
+from skgp.core.training import graphs
+from skgp.core.training.graphs import Computed, Replayed, gradients_of
+
+
+class Graphs:
+    """Captures by calling; `spoilt` replays leave the results at NaN."""
+
+    def __init__(self) -> None:
+        self.n_captured = 0
+        self.n_replayed = 0
+        self.fails = False
+        self.spoilt = False
+
+    def capture(self, function: Callable[[], Any], device: torch.device) -> Any:
+        self.n_captured += 1
+        if self.fails:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        loss, gradients = function()
+
+        def replay() -> None:
+            self.n_replayed += 1
+            new_loss, new_gradients = function()
+            loss.copy_(new_loss)
+            if self.spoilt:
+                loss.fill_(torch.nan)
+            for old, new in zip(gradients, new_gradients, strict=True):
+                if old is not None:
+                    old.copy_(new)
+
+        return replay, (loss, gradients)
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Graphs:
+    stand_in = Graphs()
+    monkeypatch.setattr(graphs, "capture", stand_in.capture)
+    return stand_in
+
+
+class Line(nn.Module):
+    """y = a x + b, with a parameter that no loss knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(0.5))
+        self.offset = nn.Parameter(torch.tensor(-1.0))
+        self.unused = nn.Parameter(torch.tensor(3.0))
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        residual = batch.targets.y - self.slope * batch.x - self.offset
+        if batch.draws is not None:
+            residual = residual + batch.draws
+        weight = torch.ones(len(batch.x)) if batch.weight is None else batch.weight
+        return (weight[:, None] * residual.square()).mean()
+
+
+def batch_of(n: int, seed: int, *, weighted: bool = False) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(2, n, 1, generator=generator)
+    weight = torch.rand(n, generator=generator) if weighted else None
+    return Batch(x, Targets(y, None), weight, torch.arange(n))
+
+
+def as_it_is(batch: Batch, step: int) -> Batch:
+    return batch
+
+
+def drawn(batch: Batch, step: int) -> Batch:
+    return batch._replace(draws=torch.full((len(batch.x), 1), float(step)))
+
+
+def assert_same_steps(replayed: Replayed, line: Line, batches: list[Batch], first: int = 0) -> None:
+    """Loss and gradients of each step are those without graphs; steps move the parameters."""
+    computed = Computed(line.loss, list(line.parameters()))
+    for step, batch in enumerate(batches, first):
+        loss = replayed(batch, step).clone()
+        gradients = [None if p.grad is None else p.grad.clone() for p in line.parameters()]
+        expected = computed(replayed._drawn(batch, step), step)
+        torch.testing.assert_close(loss, expected, rtol=0, atol=0)
+        assert not loss.requires_grad
+        for gradient, parameter in zip(gradients, line.parameters(), strict=True):
+            if parameter.grad is None:
+                assert gradient is None
+            else:
+                torch.testing.assert_close(gradient, parameter.grad, rtol=0, atol=0)
+        with torch.no_grad():
+            line.slope += 0.1
+            line.offset -= 0.01 * step
+
+
+@pytest.mark.parametrize("draw", [as_it_is, drawn])
+def test_replayed_steps_are_computed_ones(stand_in: Graphs, draw: Any) -> None:
+    """Batches of two sizes, and some with weights, are of three kinds."""
+    line = Line()
+    replayed = Replayed(line.loss, list(line.parameters()), draw)
+    batches = [batch_of(7 + step % 2, step, weighted=step % 4 == 0) for step in range(60)]
+    assert_same_steps(replayed, line, batches)
+    assert stand_in.n_captured == 3
+    assert stand_in.n_replayed == 60 - 3 * 10
+
+
+def test_a_few_steps_are_not_captured(stand_in: Graphs) -> None:
+    line = Line()
+    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    assert_same_steps(replayed, line, [batch_of(5, step) for step in range(10)])
+    assert stand_in.n_captured == 0
+
+
+def test_a_step_that_fails_is_computed(stand_in: Graphs) -> None:
+    line = Line()
+    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    batches = [batch_of(5, step) for step in range(15)]
+    stand_in.spoilt = True
+    assert_same_steps(replayed, line, batches)
+    assert stand_in.n_replayed == 5
+    stand_in.spoilt = False
+    assert_same_steps(replayed, line, batches)
+    assert stand_in.n_replayed == 20
+    assert stand_in.n_captured == 1
+
+
+def test_what_cannot_be_captured_is_tried_once(stand_in: Graphs) -> None:
+    line = Line()
+    stand_in.fails = True
+    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    assert_same_steps(replayed, line, [batch_of(5, step) for step in range(15)])
+    assert stand_in.n_captured == 1
+    assert stand_in.n_replayed == 0
+
+
+def test_other_errors_of_a_loss_are_raised(stand_in: Graphs) -> None:
+    line = Line()
+
+    def broken(batch: Batch, step: int) -> Tensor:
+        if step == 10:
+            raise ValueError("of the user")
+        return line.loss(batch, step)
+
+    replayed = Replayed(broken, list(line.parameters()), as_it_is)
+    for step in range(10):
+        replayed(batch_of(5, step), step)
+    with pytest.raises(ValueError, match="of the user"):
+        replayed(batch_of(5, 10), 10)
+
+
+def test_parameters_that_have_moved_in_memory_are_captured_anew(stand_in: Graphs) -> None:
+    line = Line()
+    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    batches = [batch_of(5, step) for step in range(15)]
+    assert_same_steps(replayed, line, batches)
+    line.slope.data = torch.tensor(0.25)
+    assert_same_steps(replayed, line, batches)
+    assert stand_in.n_captured == 2
+
+
+def test_steps_on_a_cpu_are_computed() -> None:
+    line = Line()
+    assert type(gradients_of(line.loss, list(line.parameters()), as_it_is)) is Computed
