@@ -49,12 +49,18 @@ from skgp import scoring
 RESULTS = HERE / "results"
 
 
-def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
-    """Fit and score one method with one setting on one split."""
+def run_fit(data: Path, table: Table, fit: Fit, memory: str, device: str = "cpu") -> dict[str, Any]:
+    """Fit and score one method with one setting on one split.
+
+    A line names the device if that is a GPU.
+    """
     method = table["methods"][fit.method]
     rows = rows_of(data, table, fit)
     params = resolved(fit.params, rows.train[0])
     estimator = estimator_of(table, method, params | {"memory": memory})
+    on_gpu = device != "cpu" and "device" in estimator.get_params()
+    if on_gpu:
+        estimator.set_params(device=device)
     is_embedding = table.get("latent_inputs", False)
     X, y = thinned(rows.train, method)
     start, processor_start = time.perf_counter(), time.process_time()
@@ -83,6 +89,7 @@ def run_fit(data: Path, table: Table, fit: Fit, memory: str) -> dict[str, Any]:
         "seconds": round(fit_seconds, 1),
         "processor_seconds": round(processor_seconds, 2),
         "threads": torch.get_num_threads(),
+        **({"device": torch.cuda.get_device_name(device)} if on_gpu else {}),
         "n_iter": getattr(estimator, "n_iter_", None),
         "n_train": len(y),
         "version": skgp.__version__,
@@ -165,6 +172,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, help="number of splits, the protocol's if absent")
     parser.add_argument("--max-rows", type=int, help="rows of a set, the protocol's if absent")
     parser.add_argument("--n-jobs", type=int, default=1, help="fits at a time")
+    parser.add_argument("--device", default="cpu", help="that of the fits")
     parser.add_argument("--pictures", type=Path, help="folder to draw the results into")
     parser.add_argument("--show", action="store_true", help="print the tables, fit nothing")
     arguments = parser.parse_args()
@@ -182,7 +190,8 @@ def main() -> None:
         file.parent.mkdir(exist_ok=True)
         # Fits on the same rows share the k-means of their inducing inputs.
         with tempfile.TemporaryDirectory() as memory:
-            tasks = (delayed(run_fit)(arguments.data, *fit, memory) for fit in fits)
+            device = arguments.device
+            tasks = (delayed(run_fit)(arguments.data, *fit, memory, device) for fit in fits)
             rows = Parallel(n_jobs=arguments.n_jobs, return_as="generator_unordered")(tasks)
             for number, row in enumerate(rows, start=1):
                 with open(file, "a") as out:
