@@ -175,6 +175,24 @@ def test_gradient_by_the_relative_change(rng: np.random.Generator, share: float)
     assert torch.autograd.gradcheck(columns, K)
 
 
+def test_an_absolute_jitter_is_that_of_a_matrix_without_one(rng: np.random.Generator) -> None:
+    """And its gradient; the ladder goes up from it."""
+    K, v = spd(rng, 1, 4), torch.from_numpy(rng.normal(size=(1, 4)))
+    shifted = K + 0.01 * torch.eye(4, dtype=K.dtype)
+    desired = basis_weights(shifted, v, 0.0)
+    torch.testing.assert_close(basis_weights(K, v, 0.01, absolute=True), desired)
+    K.requires_grad_()
+    torch.autograd.gradcheck(lambda k: basis_weights(symmetric(k), v, 0.01, absolute=True), (K,))
+    indefinite = torch.diag_embed(torch.tensor([[1e-4, -5e-5, 0.0, 0.0]], dtype=torch.float64))
+    a = basis_weights(indefinite, v, 1e-6, absolute=True)
+    diagonal = indefinite[0].diagonal() + 1e-4  # the third rung
+    torch.testing.assert_close(a[0], v[0] / diagonal.sqrt())
+    with pytest.raises(NotPositiveDefiniteError, match="even with a relative jitter of 0.01"):
+        basis_weights(indefinite, v, 1e-6)
+    with pytest.raises(NotPositiveDefiniteError, match="even with a jitter of 0.01"):
+        basis_weights(indefinite - torch.eye(4), v, 1e-6, absolute=True)
+
+
 @pytest.mark.parametrize("jitter", [1e-12, 0.1])
 def test_gradient_of_basis_weights(rng: np.random.Generator, jitter: float) -> None:
     K, q_mu = spd(rng, 2, 4).requires_grad_(), normal(rng, 2, 4).requires_grad_()

@@ -136,10 +136,10 @@ class OrthogonalGP(TwoBasisGP):
     def factors(self) -> Factors:
         L_inv, E = whitening(self.kernel.Kuu(self.Z), self.jitter)
         A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
-        # Kgg - Kgb Kbb^-1 Kbg may vanish, and a jitter relative to it too: hence an absolute one.
+        # Kgg - Kgb Kbb^-1 Kbg may vanish beside its rounding errors, and so may a jitter relative to
+        # it: hence an absolute one, for kernels of variance one.
         rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
-        rest = rest + self.jitter * torch.eye(rest.shape[-1], dtype=rest.dtype, device=rest.device)
-        a = basis_weights(rest, self.orthogonal_mu, self.jitter)
+        a = basis_weights(rest, self.orthogonal_mu, self.jitter, absolute=True)
         q_mu, q_sqrt = self.posterior.moments()
         # f_mean = a^T (k_gx - A_mean^T A) + q_mu^T A, so A has the weights q_mu - A_mean a.
         column_weights = q_mu - (A_mean @ a.unsqueeze(-1)).squeeze(-1)

@@ -27,7 +27,7 @@ _SHRINKAGE = 1e-3  # of correlations, relative; its ladder ends where none are l
 _SHRINKAGE_STEPS = 4
 
 
-def cholesky(K: Tensor, jitter: float) -> Tensor:
+def cholesky(K: Tensor, jitter: float, *, absolute: bool = False) -> Tensor:
     """Lower Cholesky factors of K + jitter * mean(diag K) * I, in float64.
 
     Where the factorisation fails, the jitter of that matrix grows tenfold, at most four times.
@@ -38,6 +38,8 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
         Symmetric kernel matrices.
     jitter : float
         Diagonal regularisation relative to the mean of the diagonal.
+    absolute : bool
+        Whether it is added as it is.
 
     Returns
     -------
@@ -46,13 +48,14 @@ def cholesky(K: Tensor, jitter: float) -> Tensor:
     Raises
     ------
     NotPositiveDefiniteError
-        If K holds a non-finite number or the last rung of the ladder fails.
+        If K holds a non-finite number, or the last rung fails.
     """
-    factors = _climb(K, jitter, _JITTER_STEPS, _raised)
+    factors = _climb(K, jitter, _JITTER_STEPS, _shifted if absolute else _raised)
     if factors is None:
+        kind = "" if absolute else "relative "
         raise NotPositiveDefiniteError(
             f"a {K.shape[-1]} x {K.shape[-1]} kernel matrix is not positive definite even with a "
-            f"relative jitter of {jitter * 10.0 ** (_JITTER_STEPS - 1):g}; raise jitter, remove "
+            f"{kind}jitter of {jitter * 10.0 ** (_JITTER_STEPS - 1):g}; raise jitter, remove "
             "duplicated rows or, if the model has inducing inputs, take fewer of them"
         )
     return factors[0]
@@ -95,8 +98,7 @@ def _climb(
     `regularised` takes the matrices and their rungs. Each rung is ten times the one before.
     """
     K = K.double()
-    if K.is_cuda and torch.cuda.is_current_stream_capturing():
-        # Nobody sees the numbers of a CUDA graph before it runs: a failure ends as NaN.
+    if K.is_cuda and torch.cuda.is_current_stream_capturing():  # what fails becomes NaN
         rung = K.new_full(K.shape[:-2], first)
         L, info = torch.linalg.cholesky_ex(regularised(K, rung))
         return torch.where((info > 0)[..., None, None], math.nan, L), rung
@@ -119,6 +121,11 @@ def _raised(K: Tensor, rung: Tensor) -> Tensor:
     diagonal = raised.diagonal(dim1=-2, dim2=-1)
     diagonal.add_((rung * diagonal.mean(-1)).unsqueeze(-1))
     return raised
+
+
+def _shifted(K: Tensor, rung: Tensor) -> Tensor:
+    """K + rung * I."""
+    return K + torch.diag_embed(rung.unsqueeze(-1).expand(K.shape[:-1]))
 
 
 def _shrunk(K: Tensor, rung: Tensor) -> Tensor:
@@ -178,7 +185,7 @@ def whitening(K: Tensor, jitter: float) -> tuple[Tensor, Tensor]:
     return L_inv, E
 
 
-def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
+def basis_weights(K: Tensor, v: Tensor, jitter: float, *, absolute: bool = False) -> Tensor:
     """Weights a = Luu^-T v of the basis functions k(Z, x), so that the mean is a^T k(Z, x).
 
     A basis that serves a mean alone needs one triangular solve, not the inverse factor.
@@ -190,12 +197,14 @@ def basis_weights(K: Tensor, v: Tensor, jitter: float) -> Tensor:
         Weights of the whitened columns Luu^-1 k(Z, x).
     jitter : float
         As in `cholesky`.
+    absolute : bool
+        Whether it is added as it is: a difference of matrices may vanish beside its rounding.
 
     Returns
     -------
     Tensor of shape (W, M), dtype of K
     """
-    result: Tensor = _BasisWeights.apply(K, v, jitter)
+    result: Tensor = _BasisWeights.apply(K, v, jitter, absolute)
     return result
 
 
@@ -345,23 +354,23 @@ class _Correlated(torch.autograd.Function):
 
 class _BasisWeights(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, K: Tensor, v: Tensor, jitter: float) -> Tensor:
-        L = cholesky(K, jitter)
+    def forward(ctx: Any, K: Tensor, v: Tensor, jitter: float, absolute: bool) -> Tensor:
+        L = cholesky(K, jitter, absolute=absolute)
         rhs = v.double().unsqueeze(-1)
         a = torch.linalg.solve_triangular(L.mT, rhs, upper=True).squeeze(-1)
         ctx.save_for_backward(L.to(K.dtype), v)
-        ctx.jitter = jitter
+        ctx.jitter = 0.0 if absolute else jitter  # which depends on K
         return a.to(K.dtype)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor, None, None]:
         # With w = L^-1 da: dv = w and dL = -tril(a w^T), so L^T dL becomes -v w^T.
         L, v = ctx.saved_tensors
         w = torch.linalg.solve_triangular(L, grads[0].unsqueeze(-1), upper=False)
         P = half_tril(v.unsqueeze(-1) * w.mT)
         G = torch.linalg.solve_triangular(L.mT, P, upper=True)
         G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
-        return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None
+        return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None, None
 
 
 class _LogDetAndQuadratic(torch.autograd.Function):
