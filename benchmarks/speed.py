@@ -15,17 +15,16 @@ import argparse
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
+from benchmarks._our_steps import B, Estimator, OurStep, in_turn, make_rows, ratio, seconds
 from benchmarks._peers import (
     DGPStep,
     DSPPStep,
@@ -46,12 +45,9 @@ from skgp import (
     PPGPRRegressor,
     SVGPRegressor,
 )
-from skgp.core.data import Batch, Targets
-from skgp.core.kernels.kernel import set_passes
-from skgp.core.numerics.elementwise import EAGER, Passes
-from skgp.core.training.graphs import gradients_of
+from skgp.core.numerics.elementwise import Passes
 
-B, M = 1000, 300
+M = 300
 WIDTH, SITES = 3, 10  # of the deep models
 N_PREDICT, N_PREDICT_DEEP = 100_000, 10_000
 B_MEMORY = 10_000
@@ -61,13 +57,11 @@ N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
 N_FIT, FIT_EPOCHS = 300, 20  # of whole fits
 N_EPOCH = 32_000  # rows of fits whose epochs are timed
+WARM = 12  # steps that are not timed: on a GPU they are replayed from the eleventh on
 WEIGHTS = (0.1, 0.3, 0.5, 1.0)  # of the divergence
 GROUPS = (1, 3, 4)  # GPs in one layer
 GROUPED = ((240, 64), (300, 100), (300, 300), (1000, 300))  # rows, and inducing inputs
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
-
-Rounds = npt.NDArray[np.float64]  # seconds (repeats, functions)
-Estimator = SVGPRegressor | PPGPRRegressor | DGPRegressor | DSPPRegressor | MOGPRegressor
 
 
 class Case(NamedTuple):
@@ -139,10 +133,10 @@ def deep_cases(device: str) -> list[Case]:
     ]
 
 
-def latent_pair() -> tuple[Estimator, Estimator]:
+def latent_pair(device: str) -> tuple[Estimator, Estimator]:
     """LV-GP-GP with importance weighting, and the deep GP of as many layers, functions, samples."""
     common = {"kernel": "rbf", "n_inducing": M_LATENT, "width": LATENT_WIDTH, "max_iter": 1}
-    common |= {"batch_size": B_LATENT, "random_state": 0}
+    common |= {"batch_size": B_LATENT, "random_state": 0, "device": device}
     return (
         IWDGPRegressor(
             architecture="LV-GP-GP", n_importance=LATENT_SAMPLES, optimizer="adam", **common
@@ -154,17 +148,18 @@ def latent_pair() -> tuple[Estimator, Estimator]:
 def latent(pair: tuple[Estimator, Estimator], n_features: int, repeats: int) -> None:
     """Print what a step of the first estimator costs in steps of the second."""
     X, y = make_rows(B_LATENT, n_features)
-    ours, plain = (OurStep(estimator, X, y) for estimator in pair)
-    rounds = in_turn((ours, plain), repeats)
+    steps = [OurStep(estimator, X, y, replays=estimator.device != "cpu") for estimator in pair]
+    rounds = in_turn(steps, repeats, n_warm=WARM)
     a, b = np.median(rounds, 0) * 1e3
     first, second = (type(estimator).__name__ for estimator in pair)
     print(f"\ntraining step, B = {B_LATENT}, M = {M_LATENT}, D = {n_features}, float32")
     print(f"{first} {a:.1f} ms, {second} {b:.1f} ms, ratio {ratio(rounds, 0, 1):.2f}")
 
 
-def readout_cases() -> dict[str, Estimator]:
+def readout_cases(device: str) -> dict[str, Estimator]:
     """Half as many latent functions as outputs, mixed by a point; then what may stand between."""
     common = {"n_inducing": M, "batch_size": B, "max_iter": 1, "random_state": 0}
+    common |= {"device": device}
     sampling = {"inference": "sampling", "n_samples": READOUT_SAMPLES, **common}
     analytic = {"inference": "analytic", "activation": "erf", **common}
     cases = {
@@ -187,7 +182,8 @@ def readouts(cases: dict[str, Estimator], n_features: int, repeats: int) -> None
     """Print what a step of each model with P outputs costs in steps of the first."""
     X, y = make_rows(B, n_features)
     Y = np.stack([np.roll(y, k) for k in range(P)], -1)
-    rounds = in_turn([OurStep(estimator, X, Y) for estimator in cases.values()], repeats, n_warm=1)
+    models = [OurStep(case, X, Y, replays=case.device != "cpu") for case in cases.values()]
+    rounds = in_turn(models, repeats, n_warm=WARM)
     steps = np.median(rounds, 0)
     print(f"\nstep with {P} outputs: B = {B}, M = {M}, D = {n_features}, S = {READOUT_SAMPLES}")
     print(f"{'':30}{'ms':>8}{'ratio':>8}")
@@ -235,7 +231,7 @@ def epochs(n_features: int, device: str) -> None:
     X, y = make_rows(N_EPOCH, n_features)
     print(f"\none epoch of `fit` over {N_EPOCH:,} rows, D = {n_features}, and their predictions, s")
     print(f"{'':30}{'epoch':>10}{'CPU':>10}{'predict':>10}{'CPU':>10}")
-    for kind in (SVGPRegressor, PPGPRRegressor, DGPRegressor, DSPPRegressor):
+    for kind in (DSPPRegressor, DGPRegressor, PPGPRRegressor, SVGPRegressor):
         for size in (B, 8 * B):
             times = []
             for place in (device, "cpu"):
@@ -253,36 +249,6 @@ def fit_all(models: Sequence[Estimator], X: np.ndarray, y: np.ndarray) -> None:
         model.fit(X, y)
 
 
-def seconds(function: Callable[[], object]) -> float:
-    """Time of one call; on one thread that of the process, which a busy machine changes less.
-
-    With a GPU it is wall time until that has done its work.
-    """
-    on_gpu = torch.cuda.is_initialized()
-    is_alone = torch.get_num_threads() == 1 and not on_gpu
-    clock = time.process_time if is_alone else time.perf_counter
-    if on_gpu:
-        torch.cuda.synchronize()
-    start = clock()
-    function()
-    if on_gpu:
-        torch.cuda.synchronize()
-    return clock() - start
-
-
-def in_turn(functions: Sequence[Callable[[], object]], repeats: int, n_warm: int = 3) -> Rounds:
-    """Times of calls made in turn."""
-    for _ in range(n_warm):
-        for function in functions:
-            function()
-    return np.array([[seconds(function) for function in functions] for _ in range(repeats)])
-
-
-def ratio(rounds: Rounds, of: int, to: int) -> float:
-    """Median ratio of the times of two functions that were called in turn."""
-    return float(np.median(rounds[:, of] / rounds[:, to]))
-
-
 def matmul_rate(repeats: int, device: str) -> float:
     """Floating-point operations per second of the product that dominates a step."""
     L, K = torch.randn(M, M, device=device), torch.randn(M, B, device=device)
@@ -294,57 +260,6 @@ def step_flops(covariance: str) -> float:
     """Operations in the products of size M x M x B of one step, forward and backward."""
     # A = L_inv Kuf, its two gradients; for a full S also S A and dS.
     return {"full": 5, "diagonal": 3, "delta": 3, "decoupled": 3}[covariance] * 2.0 * M * M * B
-
-
-class OurStep:
-    """One training step of an estimator's model, outside its loop; B of the rows start it.
-
-    Adam takes the step, so that the estimator must not be one for natural gradients.
-    """
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        X: np.ndarray,
-        y: np.ndarray,
-        passes: Passes = EAGER,
-        *,
-        replays: bool = False,
-    ) -> None:
-        self.fitted = estimator.fit(X[:B], y[:B])
-        self.model = self.fitted.model_.float()
-        set_passes(self.model, passes)
-        recipe = self.fitted._recipe()
-        loss = partial(recipe.loss, self.model, n_data=10.0 * len(X))
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.gradients = gradients_of(
-            loss, parameters, recipe.draws(self.model) if replays else None
-        )
-        self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
-        like = self.model.log_weights
-        x = torch.from_numpy(X).to(like)
-        targets = torch.from_numpy(y.reshape(len(y), -1)).to(like)
-        self.batch = Batch(x, Targets(targets, None), None)
-        self.model.train()
-        self.n_steps = 0
-
-    def __call__(self) -> None:
-        self.gradients(self.batch, self.n_steps)
-        self.optimizer.step()
-        self.n_steps += 1
-
-    def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation of y at X (N, D)."""
-        self.model.eval()
-        mean, std = self.fitted.predict(X, return_std=True)
-        return mean, std
-
-
-def make_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, n_features))
-    return X, np.sin(X.sum(1)) + 0.1 * rng.standard_normal(n)
 
 
 def compare(cases: list[Case], n_features: int, repeats: int, predicts: bool) -> None:
@@ -366,8 +281,7 @@ def compare(cases: list[Case], n_features: int, repeats: int, predicts: bool) ->
         second = OurStep(clone(case.estimator), X, y, other, replays=replays)
         x, t = ours.batch.x, ours.batch.targets.y[:, 0]
         peer = case.peer(x, t, x[:M].clone())
-        # Steps are replayed from the eleventh on.
-        rounds = in_turn((ours, second, peer), repeats, n_warm=12 if replays else 3)
+        rounds = in_turn((ours, second, peer), repeats, n_warm=WARM)
         times = np.median(rounds, 0)
         shares = case.n_blocks * step_flops(case.covariance) / rate / times
         print(
@@ -486,9 +400,9 @@ def main() -> None:
     if "epochs" in only:
         epochs(8, arguments.device)
     if "latent" in only:
-        latent(latent_pair(), 8, repeats)
+        latent(latent_pair(arguments.device), 8, repeats)
     if "readout" in only:
-        readouts(readout_cases(), 8, repeats)
+        readouts(readout_cases(arguments.device), 8, repeats)
     if "scaling" in only:
         scaling(8, repeats)
     if "memory" in only:

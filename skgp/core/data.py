@@ -34,8 +34,6 @@ class Batch(NamedTuple):
     known_noise : Tensor of shape (B, P) or None
         Variances of noise that the targets have beside the learned one, zero where missing; None if
         there is none.
-    draws : Tensor or None
-        What the nodes of a step are made of, where they have been drawn before.
     """
 
     x: Tensor
@@ -43,4 +41,3 @@ class Batch(NamedTuple):
     weight: Tensor | None
     rows: Tensor | None = None
     known_noise: Tensor | None = None
-    draws: Tensor | None = None

@@ -17,7 +17,7 @@ from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Epochs, Recipe, always_float32, no_draws, pick
+from skgp.fitting.recipe import Epochs, Recipe, always_float32, pick
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.latent import (
     LatentLayers,
@@ -310,7 +310,6 @@ class IWDGPRegressor(GPRegressor):
             build=partial(with_cells, of_layers.build) if has_covariates else of_layers.build,
             loss=partial(covariate_loss, objective, self.n_samples, *weights),
             dtype=always_float32,
-            draws=no_draws,
             goes_on=same_rows,
             no_stream=no_stream,
         )

@@ -279,4 +279,4 @@ def candidate(recipe: Recipe, model: Model, n_data: float, n_batches: int) -> Ca
     loss = partial(recipe.loss, model, n_data=n_data)
     set_passes(model, recipe.passes)
     optimizer = recipe.optimizer(model, n_data, n_batches)
-    return Candidate(model, loss, optimizer, model.n_steps, recipe.draws(model))
+    return Candidate(model, loss, optimizer, model.n_steps, recipe.repeats(model))

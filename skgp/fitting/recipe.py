@@ -208,8 +208,14 @@ def with_any_rows(model: Model, table: Table) -> None:
     """Nothing to prepare: a fitted model goes on with any rows."""
 
 
-def no_draws(model: Model) -> None:
-    """For a loss that draws in each step what only it knows."""
+def never(model: Model) -> bool:
+    """For a loss that does not repeat."""
+    return False
+
+
+def always(model: Model) -> bool:
+    """For a loss that depends on the number of the step by its draws alone."""
+    return True
 
 
 class Loss(Protocol):
@@ -249,8 +255,8 @@ class Recipe:
         Weight of the divergences of what all rows share.
     passes : Passes
         How the element-wise functions of a step run.
-    draws : callable Model -> (callable (Batch, step) -> Batch or None)
-        As `drawn` of a `Candidate`.
+    repeats : callable Model -> bool
+        As of a `Candidate`.
     as_large : callable Model -> (callable Setup -> Model), optional
         A `build` of as many inducing inputs as a model has, where their number is found.
     short : (int, Recipe), optional
@@ -268,7 +274,7 @@ class Recipe:
     no_stream: str | None = None
     divergence: Callable[[float], float] | None = None
     passes: Passes = EAGER
-    draws: Callable[[Model], Callable[[Batch, int], Batch] | None] = no_draws
+    repeats: Callable[[Model], bool] = never
     as_large: Callable[[Model], Callable[[Setup], Model]] | None = None
     short: "tuple[int, Recipe] | None" = None
 

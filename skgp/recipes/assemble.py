@@ -24,7 +24,7 @@ from skgp.fitting.recipe import (
 )
 from skgp.fitting.setup import Setup
 from skgp.recipes.hidden import Layers, MakeNodes, hidden_gps
-from skgp.recipes.losses import DivergenceWeight, stack_draws, stack_loss
+from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam
 from skgp.recipes.stack import (
     CERTAIN_VAR,
@@ -119,7 +119,7 @@ beginning, all_inducing
         no_stream=no_stream_if_stopping(p),
         divergence=beta_reg,
         passes=Passes(p.compile),
-        draws=stack_draws,
+        repeats=stack_repeats,
         as_large=partial(build_as_large, spec) if spec.inducing.n_inducing == "auto" else None,
     )
 

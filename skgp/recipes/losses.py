@@ -1,15 +1,12 @@
 """What is minimised for a stack: objectives with the penalty on networks."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Final, Literal, Self, cast
+from typing import Final, Literal, Self
 
 from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.networks.features import check_batch, half_squared_norm
-from skgp.core.nodes.rules import Sampled
 from skgp.core.objectives.objective import Objective, loss
 from skgp.fitting.model import Model
 
@@ -59,30 +56,13 @@ def stack_loss(
     stack = model.stack
     check_batch(stack.features, len(batch.x))
     weight = beta_reg(n_data) * stack.divergence_share(step)
-    if batch.draws is None:
-        nodes = model.nodes(len(batch.x), step)
-    else:
-        nodes = cast(Sampled, model.nodes).of(batch.draws)
-    parts = objective, stack, model.likelihood.at(step), nodes, batch
+    parts = objective, stack, model.likelihood.at(step), model.nodes(len(batch.x), step), batch
     value = loss(*parts, beta_reg=weight, n_data=n_data)
     return value + weight_decay * sum(map(half_squared_norm, stack.networks))
 
 
-def stack_draws(model: Model) -> Callable[[Batch, int], Batch] | None:
-    """What draws all that `stack_loss` takes from the number of the step, if its nodes are all."""
+def stack_repeats(model: Model) -> bool:
+    """Whether the loss of a stack is one function of the batch and of draws, in all steps."""
     # The code of a user may do in each step what it likes.
-    is_ours = all(type(m).__module__.partition(".")[0] in _KNOWN for m in model.modules())
-    is_alike = model.likelihood.at(0) is model.likelihood and model.stack.divergence_share(0) == 1.0
-    if is_ours and is_alike and not model.nodes.has_draws:
-        return _with_nothing
-    if is_ours and is_alike and isinstance(model.nodes, Sampled):
-        return partial(_with_draws, model.nodes)
-    return None
-
-
-def _with_nothing(batch: Batch, step: int) -> Batch:
-    return batch
-
-
-def _with_draws(nodes: Sampled, batch: Batch, step: int) -> Batch:
-    return batch._replace(draws=nodes.draws(len(batch.x), step))
+    is_known = all(type(m).__module__.partition(".")[0] in _KNOWN for m in model.modules())
+    return is_known and model.stack.divergence_share(0) == 1.0

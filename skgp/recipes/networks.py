@@ -23,6 +23,7 @@ from skgp.fitting.recipe import (
     Minibatch,
     Recipe,
     Stopping,
+    always,
     float64_if_one_batch,
     minibatch_plan,
     no_stream_if_stopping,
@@ -171,4 +172,5 @@ def network_recipe(p: Any, build: Callable[[Setup], Model], loss: Loss) -> Recip
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), Epochs()),
         dtype=partial(float64_if_one_batch, p.batch_size),
         no_stream=no_stream_if_stopping(p),
+        repeats=always,
     )

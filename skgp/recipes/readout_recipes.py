@@ -17,7 +17,7 @@ from skgp.fitting.recipe import (
 )
 from skgp.recipes.assemble import deep_recipe, stack_recipe
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
-from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.losses import DivergenceWeight, stack_repeats
 from skgp.recipes.optimizers import adam, batches_adam
 from skgp.recipes.readouts import (
     Hidden,
@@ -100,6 +100,7 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
         plan=partial(minibatch_plan, pick(Minibatch, p), NEVER, Epochs(least_steps=1000)),
         dtype=partial(float64_if_one_batch, p.batch_size),
         with_rows=with_latent_inputs,
+        repeats=stack_repeats,
         no_stream="each row has a posterior of its own",
         passes=Passes(p.compile),
     )

@@ -144,12 +144,10 @@ def test_replayed_steps_are_computed_ones(
 
     monkeypatch.setattr(graphs, "capture", counted)
     params = {"max_iter": 14, "batch_size": 29, "dtype": "float64"}
-    draws = {"iwdgp", "iwdgp-vi", "mcdropout", "cvae", "mogp", "dspp-continuous"}
     replayed = case.make(device="cuda", **case.known(params)).fit(*rows_of(case, data))
-    is_stack = case in REGRESSORS and not case.has_readout and "batch_size" in case.known(params)
-    if case.name.startswith(("svgp", "vfitc", "dgp", "sghmc", "ppgpr", "dspp")) and is_stack:
-        assert bool(captured) == (case.name not in draws)
-    monkeypatch.setattr(run, "gradients_of", lambda loss, parameters, _: Computed(loss, parameters))
+    # Line searches are not replayed, and bounds that coincide have to be looked at.
+    assert bool(captured) == (case.name not in {"fitc", "exact", "svgp-censored"})
+    monkeypatch.setattr(run, "gradients_of", lambda *parts, repeats: Computed(*parts))
     computed = case.make(device="cuda", **case.known(params)).fit(*rows_of(case, data))
     np.testing.assert_allclose(replayed.loss_curve_, computed.loss_curve_, rtol=1e-5, atol=1e-7)
 

@@ -14,11 +14,7 @@ from skgp.core.training import graphs, run
 from skgp.core.training.graphs import Computed, Replayed
 
 CASES = REGRESSORS + CLASSIFIERS + EMBEDDINGS
-# Their steps draw more than the nodes of a stack, or have no batches.
-NEVER_REPLAYED = {
-    *("dspp-continuous", "iwdgp", "iwdgp-vi", "mcdropout", "mcdropout-plain", "cvae", "cvae-two"),
-    *("mogp", "gprn", "sbgprn", "neural-mogp", "neural-sbgprn", "neural-dgp", "fitc", "exact"),
-}
+COLLAPSED = {"fitc", "exact"}  # line searches, of some evaluations each
 
 
 @pytest.fixture
@@ -39,10 +35,8 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return replay, results
 
-    def choose(loss: Any, parameters: Any, drawn: Any) -> Any:
-        if drawn is None:
-            return Computed(loss, parameters)
-        return Replayed(loss, parameters, drawn)
+    def choose(loss: Any, parameters: Any, *, repeats: bool) -> Any:
+        return (Replayed if repeats else Computed)(loss, parameters)
 
     monkeypatch.setattr(graphs, "capture", capture)
     monkeypatch.setattr(run, "gradients_of", choose)
@@ -64,11 +58,7 @@ def test_replayed_fits_are_the_computed_ones(
     """To the bit: what a loss takes from the number of the step is in the batch."""
     params = {"max_iter": 15, "batch_size": 29}
     model = case.make(**case.known(params)).fit(*rows_of(case, data))
-    if case.name in NEVER_REPLAYED or case in EMBEDDINGS:
-        assert not replayed
-        return
-    draws_classes = case in CLASSIFIERS and case.name in {"svgp", "dgp", "dspp-continuous"}
-    assert bool(replayed) == (not draws_classes)
+    assert bool(replayed) == (case.name not in COLLAPSED)
     monkeypatch.setattr(run, "gradients_of", graphs.gradients_of)
     computed = case.make(**case.known(params)).fit(*rows_of(case, data))
     assert model.loss_curve_ == computed.loss_curve_

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
+from skgp.core.numerics.draws import normals, source_of_step, uniforms
 from skgp.core.training import graphs
 from skgp.core.training.graphs import Computed, Replayed, gradients_of
 
@@ -54,16 +55,19 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Graphs:
 class Line(nn.Module):
     """y = a x + b, with a parameter that no loss knows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *seeds: int) -> None:
         super().__init__()
+        self.seeds = seeds
         self.slope = nn.Parameter(torch.tensor(0.5))
         self.offset = nn.Parameter(torch.tensor(-1.0))
         self.unused = nn.Parameter(torch.tensor(3.0))
 
     def loss(self, batch: Batch, step: int) -> Tensor:
         residual = batch.targets.y - self.slope * batch.x - self.offset
-        if batch.draws is not None:
-            residual = residual + batch.draws
+        for seed in self.seeds:
+            source = source_of_step(seed, step)
+            residual = residual + normals((len(batch.x), 1), source, batch.x)
+            residual = residual * uniforms((1, 1), source, batch.x)
         weight = torch.ones(len(batch.x)) if batch.weight is None else batch.weight
         return (weight[:, None] * residual.square()).mean()
 
@@ -75,21 +79,13 @@ def batch_of(n: int, seed: int, *, weighted: bool = False) -> Batch:
     return Batch(x, Targets(y, None), weight, torch.arange(n))
 
 
-def as_it_is(batch: Batch, step: int) -> Batch:
-    return batch
-
-
-def drawn(batch: Batch, step: int) -> Batch:
-    return batch._replace(draws=torch.full((len(batch.x), 1), float(step)))
-
-
 def assert_same_steps(replayed: Replayed, line: Line, batches: list[Batch], first: int = 0) -> None:
     """Loss and gradients of each step are those without graphs; steps move the parameters."""
     computed = Computed(line.loss, list(line.parameters()))
     for step, batch in enumerate(batches, first):
         loss = replayed(batch, step).clone()
         gradients = [None if p.grad is None else p.grad.clone() for p in line.parameters()]
-        expected = computed(replayed._drawn(batch, step), step)
+        expected = computed(batch, step)
         torch.testing.assert_close(loss, expected, rtol=0, atol=0)
         assert not loss.requires_grad
         for gradient, parameter in zip(gradients, line.parameters(), strict=True):
@@ -102,11 +98,11 @@ def assert_same_steps(replayed: Replayed, line: Line, batches: list[Batch], firs
             line.offset -= 0.01 * step
 
 
-@pytest.mark.parametrize("draw", [as_it_is, drawn])
-def test_replayed_steps_are_computed_ones(stand_in: Graphs, draw: Any) -> None:
-    """Batches of two sizes, and some with weights, are of three kinds."""
-    line = Line()
-    replayed = Replayed(line.loss, list(line.parameters()), draw)
+@pytest.mark.parametrize("seeds", [(), (3,), (3, 4, 3)])
+def test_replayed_steps_are_computed_ones(stand_in: Graphs, seeds: tuple[int, ...]) -> None:
+    """Batches of two sizes, and some with weights, are of three kinds; each step has its draws."""
+    line = Line(*seeds)
+    replayed = Replayed(line.loss, list(line.parameters()))
     batches = [batch_of(7 + step % 2, step, weighted=step % 4 == 0) for step in range(60)]
     assert_same_steps(replayed, line, batches)
     assert stand_in.n_captured == 3
@@ -115,14 +111,14 @@ def test_replayed_steps_are_computed_ones(stand_in: Graphs, draw: Any) -> None:
 
 def test_a_few_steps_are_not_captured(stand_in: Graphs) -> None:
     line = Line()
-    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    replayed = Replayed(line.loss, list(line.parameters()))
     assert_same_steps(replayed, line, [batch_of(5, step) for step in range(10)])
     assert stand_in.n_captured == 0
 
 
 def test_a_step_that_fails_is_computed(stand_in: Graphs) -> None:
     line = Line()
-    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    replayed = Replayed(line.loss, list(line.parameters()))
     batches = [batch_of(5, step) for step in range(15)]
     stand_in.spoilt = True
     assert_same_steps(replayed, line, batches)
@@ -136,21 +132,34 @@ def test_a_step_that_fails_is_computed(stand_in: Graphs) -> None:
 def test_what_cannot_be_captured_is_tried_once(stand_in: Graphs) -> None:
     line = Line()
     stand_in.fails = True
-    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    replayed = Replayed(line.loss, list(line.parameters()))
     assert_same_steps(replayed, line, [batch_of(5, step) for step in range(15)])
+    assert stand_in.n_captured == 1
+    assert stand_in.n_replayed == 0
+
+
+def test_a_loss_that_draws_something_else_is_computed(stand_in: Graphs) -> None:
+    line = Line(3)
+    replayed = Replayed(line.loss, list(line.parameters()))
+    assert_same_steps(replayed, line, [batch_of(5, step) for step in range(10)])
+    line.seeds = (4,)
+    assert_same_steps(replayed, line, [batch_of(5, step) for step in range(10, 15)], 10)
     assert stand_in.n_captured == 1
     assert stand_in.n_replayed == 0
 
 
 def test_other_errors_of_a_loss_are_raised(stand_in: Graphs) -> None:
     line = Line()
+    n_calls = 0
 
     def broken(batch: Batch, step: int) -> Tensor:
-        if step == 10:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 11:
             raise ValueError("of the user")
         return line.loss(batch, step)
 
-    replayed = Replayed(broken, list(line.parameters()), as_it_is)
+    replayed = Replayed(broken, list(line.parameters()))
     for step in range(10):
         replayed(batch_of(5, step), step)
     with pytest.raises(ValueError, match="of the user"):
@@ -159,7 +168,7 @@ def test_other_errors_of_a_loss_are_raised(stand_in: Graphs) -> None:
 
 def test_parameters_that_have_moved_in_memory_are_captured_anew(stand_in: Graphs) -> None:
     line = Line()
-    replayed = Replayed(line.loss, list(line.parameters()), as_it_is)
+    replayed = Replayed(line.loss, list(line.parameters()))
     batches = [batch_of(5, step) for step in range(15)]
     assert_same_steps(replayed, line, batches)
     line.slope.data = torch.tensor(0.25)
@@ -169,4 +178,4 @@ def test_parameters_that_have_moved_in_memory_are_captured_anew(stand_in: Graphs
 
 def test_steps_on_a_cpu_are_computed() -> None:
     line = Line()
-    assert type(gradients_of(line.loss, list(line.parameters()), as_it_is)) is Computed
+    assert type(gradients_of(line.loss, list(line.parameters()), repeats=True)) is Computed

@@ -187,9 +187,9 @@ def test_an_absolute_jitter_is_that_of_a_matrix_without_one(rng: np.random.Gener
     a = basis_weights(indefinite, v, 1e-6, absolute=True)
     diagonal = indefinite[0].diagonal() + 1e-4  # the third rung
     torch.testing.assert_close(a[0], v[0] / diagonal.sqrt())
-    with pytest.raises(NotPositiveDefiniteError, match="even with a relative jitter of 0.01"):
+    with pytest.raises(NotPositiveDefiniteError, match="even with a relative jitter of"):
         basis_weights(indefinite, v, 1e-6)
-    with pytest.raises(NotPositiveDefiniteError, match="even with a jitter of 0.01"):
+    with pytest.raises(NotPositiveDefiniteError, match="even with a jitter of"):
         basis_weights(indefinite - torch.eye(4), v, 1e-6, absolute=True)
 
 

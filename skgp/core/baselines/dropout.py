@@ -12,7 +12,7 @@ from skgp.core.data import Batch
 from skgp.core.layers.layer import certain
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.features import half_squared_norm
-from skgp.core.numerics.draws import make_generator
+from skgp.core.numerics.draws import Source, make_generator, source_of_step, uniforms
 from skgp.core.objectives.objective import ELBO
 
 
@@ -87,12 +87,11 @@ class DropoutNetwork(nn.Module):
 
     def draw(self, n_rows: int, step: int) -> Tensor:
         """Units to keep in a training step, (1, B, H): a draw for each row."""
-        return self._draw((1, n_rows), make_generator(self.seed, "step", step)).to(self.kept.device)
+        return self._draw((1, n_rows), source_of_step(self.seed, step))
 
-    def _draw(self, shape: tuple[int, int], generator: torch.Generator) -> Tensor:
-        size = *shape, sum(self.sizes)
-        draws = torch.rand(size, generator=generator, dtype=torch.float32)
-        return draws >= self.dropout
+    def _draw(self, shape: tuple[int, int], source: Source) -> Tensor:
+        like = self.biases[0].new_empty(0, dtype=torch.float32)
+        return uniforms((*shape, sum(self.sizes)), source, like) >= self.dropout
 
 
 def dropout_loss(

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.captures import is_capturing
 from skgp.core.numerics.linalg import LOG_2PI, gram, log_det_and_quadratic
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -46,7 +47,8 @@ def renyi(mu: Tensor, sqrt: Tensor | None, *, order: float) -> Tensor:
     rest = 1.0 - order
     if sqrt.dim() == mu.dim():
         excess = rest * (sqrt.square() - 1.0)
-        if not bool((excess > -1.0).all()):
+        # What is not above -1 has no finite logarithm, which a CUDA graph ends with.
+        if not is_capturing(excess) and not bool((excess > -1.0).all()):
             raise _infinite(order)
         log_det, squares = excess.log1p(), mu.square() / (1.0 + excess)
     else:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from skgp.core.layers.sparse import Factors, SparseGP, draw_inducing
+from skgp.core.numerics.draws import Source, normals
 from skgp.core.numerics.linalg import correlated, interpolated
 
 _FUNCTIONS = 64  # draws of a layer for the rows of a batch
@@ -42,7 +43,7 @@ class ProjectedGP(nn.Module):
         self,
         h: Tensor,
         factors: Factors,
-        generator: torch.Generator,
+        generator: Source,
         *,
         along_functions: bool = False,
     ) -> Tensor:
@@ -67,7 +68,7 @@ class ProjectedGP(nn.Module):
         still = groups.detach() if along_functions else groups
         Kfu, Kff = self._inducing_covariance(still), kernel.Kff(still).squeeze(0)
         drawn, unexplained = _Conditional.apply(Kfu, L_inv, v, Kff)
-        zeta = _normal((len(groups), n_inputs, len(mean)), generator, h)
+        zeta = normals((len(groups), n_inputs, len(mean)), generator, h)
         rest = correlated(unexplained, zeta)
         if along_functions:
             # f(x) = A(x)^T v + C(x, X) C(X, X)^-1 e at inputs x that move away from X, where
@@ -123,7 +124,3 @@ class _Conditional(torch.autograd.Function):
         dv = A.view(len(v), -1, A.shape[-1]).mT @ d_f
         dA = dA.flatten(0, 1)
         return dA @ L_inv, (dA.mT @ Kfu).tril_(), dv, d_rest
-
-
-def _normal(shape: tuple[int, ...], generator: torch.Generator, like: Tensor) -> Tensor:
-    return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)

@@ -14,6 +14,7 @@ from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import _BLOCK, _BLOCK_ON_GPU, _MIN_CHUNK, Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Moments, Posterior
 from skgp.core.layers.projection import project, project_shared
+from skgp.core.numerics.draws import Source, normals
 from skgp.core.numerics.linalg import gram, whitening
 
 
@@ -55,12 +56,11 @@ def covariance(q_mu: Tensor, q_sqrt: Tensor | None) -> Tensor:
     return gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
 
 
-def draw_inducing(n: int, factors: Factors, generator: torch.Generator) -> Tensor:
+def draw_inducing(n: int, factors: Factors, generator: Source) -> Tensor:
     """Draws (W, n, M) of the weights of the whitened columns, from q(v)."""
     mean, q_sqrt = factors.column_weights, factors.q_sqrt
     n_gps, n_inducing = mean.shape
-    epsilon = torch.randn((n_gps, n, n_inducing), generator=generator, dtype=mean.dtype)
-    epsilon = epsilon.to(mean.device)
+    epsilon = normals((n_gps, n, n_inducing), generator, mean)
     if q_sqrt is None:
         return mean.unsqueeze(-2).expand_as(epsilon)
     blurred = epsilon @ q_sqrt.mT if q_sqrt.dim() == 3 else epsilon * q_sqrt.unsqueeze(-2)
@@ -128,7 +128,7 @@ class SparseLayer(Layer):
         # f = g + A^T (v - Luu^-1 (g(Z) + e)) with g from the prior, v ~ q(v), and e ~ N(0, jitter),
         # for the inducing variables of the model have the covariance Kuu + jitter.
         g = prior(self.Z.unsqueeze(0)).transpose(0, 1)  # (W, S, M)
-        e = torch.randn(g.shape, generator=generator, dtype=g.dtype).to(g.device)
+        e = normals(g.shape, generator, g)
         v = draw_inducing(g.shape[1], factors, generator)
         white = v - (g + math.sqrt(self.jitter) * e) @ factors.L_inv.mT
         return [Basis(self.Z.detach(), (white @ factors.L_inv).transpose(0, 1))]

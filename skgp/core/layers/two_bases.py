@@ -136,8 +136,8 @@ class OrthogonalGP(TwoBasisGP):
     def factors(self) -> Factors:
         L_inv, E = whitening(self.kernel.Kuu(self.Z), self.jitter)
         A_mean = L_inv @ self.kernel.Kuf(self.Z, self.Z_mean)
-        # Kgg - Kgb Kbb^-1 Kbg may vanish beside its rounding errors, and so may a jitter relative to
-        # it: hence an absolute one, for kernels of variance one.
+        # Kgg - Kgb Kbb^-1 Kbg may vanish beside its rounding errors, and so may a jitter relative
+        # to it: hence an absolute one, for kernels of variance one.
         rest = self.kernel.Kuu(self.Z_mean) - A_mean.mT @ A_mean
         a = basis_weights(rest, self.orthogonal_mu, self.jitter, absolute=True)
         q_mu, q_sqrt = self.posterior.moments()

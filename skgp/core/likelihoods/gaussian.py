@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.likelihood import Observation, Predictive, Term, expected_log_prob
+from skgp.core.numerics.captures import is_capturing, spoilt
 from skgp.core.numerics.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -209,7 +210,9 @@ def _log_joint_normal(
         cov = cov * (mask.unsqueeze(-1) * mask.unsqueeze(-2)) + torch.diag_embed(1.0 - mask)
         n_observed = mask.sum(-1)
     L, info = torch.linalg.cholesky_ex(cov)
-    if bool(info.any()):
+    if is_capturing(L):
+        L = spoilt(L, (info > 0)[..., None, None])
+    elif bool(info.any()):
         raise NotPositiveDefiniteError(
             "the covariance over outputs is not positive definite; raise noise_floor"
         )

@@ -9,7 +9,13 @@ from torch import Tensor
 
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.classes import ClassLikelihood
-from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
+from skgp.core.numerics.draws import (
+    make_generator,
+    make_seed,
+    normals,
+    sobol_normals,
+    source_of_step,
+)
 from skgp.core.numerics.linalg import log_mean_exp
 
 _CELLS = 2**20  # draws, times rows and classes, that are held at a time
@@ -83,9 +89,8 @@ class Softmax(ClassLikelihood):
         """Standard normal draws, (S, 1, B, C) of a step and (S, Q, 1, C) of a prediction."""
         fixed = self.fixed
         if self.step is not None:
-            generator = make_generator(self.seed, "step", self.step)
             shape = self.n_samples, 1, n_rows, self.n_classes
-            return torch.randn(shape, generator=generator, dtype=fixed.dtype).to(fixed.device)
+            return normals(shape, source_of_step(self.seed, self.step), fixed)
         # Each node of the layers has its own draws, because all draws at each node would take long.
         # They are a run of Sobol points: a run is even by itself, every Q-th point would not be.
         n_each = -(-len(fixed) // n_nodes)

@@ -42,8 +42,6 @@ class ContinuousNodes(Quadrature):
         The same in a prediction; a power of two suits a Sobol sequence.
     """
 
-    has_draws = True
-
     def __init__(
         self, widths: Sequence[int], n_sites: int, seed: int, n_draws: int = 1, n_fixed: int = 4
     ) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
+from skgp.core.numerics.draws import Source, make_seed, normals, sobol_normals, source_of_step
 
 
 class Nodes(NamedTuple):
@@ -40,15 +40,7 @@ def trivial(like: Tensor) -> Nodes:
 
 
 class NodeRule(nn.Module, ABC):
-    """Where the nodes of a stack come from: a rule may learn them, or draw them anew.
-
-    Attributes
-    ----------
-    has_draws : bool
-        Whether steps draw anything.
-    """
-
-    has_draws = True
+    """Where the nodes of a stack come from: a rule may learn them, or draw them anew."""
 
     @abstractmethod
     def forward(self, n_rows: int, step: int | None = None) -> Nodes:
@@ -66,7 +58,6 @@ class NodeRule(nn.Module, ABC):
 class Trivial(NodeRule):
     """The rule of a stack without hidden layers."""
 
-    has_draws = False
     log_omega: Tensor
 
     def __init__(self) -> None:
@@ -126,24 +117,16 @@ class Sampled(NodeRule):
 
     def forward(self, n_rows: int, step: int | None = None) -> Nodes:
         if step is None:
-            xi = torch.split_with_sizes(self.fixed.unsqueeze(1), self.widths, -1)
-            return Nodes(xi, self.log_omega)
-        return self.of(self.draws(n_rows, step))
+            xi, log_omega = self.fixed.unsqueeze(1), self.log_omega
+        else:
+            shape = self.n_samples, n_rows, sum(self.widths)
+            xi = normals(shape, self.generator(step), self.fixed)
+            log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
+        return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
-    def draws(self, n_rows: int, step: int) -> Tensor:
-        """The draws of a training step, (Q, B, W) over all hidden functions."""
-        shape = self.n_samples, n_rows, sum(self.widths)
-        draws = torch.randn(shape, generator=self.generator(step), dtype=self.fixed.dtype)
-        return draws.to(self.fixed.device)
-
-    def of(self, draws: Tensor) -> Nodes:
-        """The nodes of a training step, from its draws."""
-        log_omega = draws.new_full((len(draws),), -math.log(len(draws)))
-        return Nodes(torch.split_with_sizes(draws, self.widths, -1), log_omega)
-
-    def generator(self, step: int) -> torch.Generator:
+    def generator(self, step: int) -> Source:
         """The source of the draws of a training step."""
-        return make_generator(self.seed, "step", step)
+        return source_of_step(self.seed, step)
 
 
 class UnitNodes(NodeRule):

@@ -21,7 +21,6 @@ class Quadrature(NodeRule):
         Outputs W of each hidden layer.
     """
 
-    has_draws = False
     logits: Tensor  # unnormalised log-weights (Q,), learned or fixed
 
     def __init__(self, widths: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ way, a covariance is not the difference of two large numbers.
 """
 
 import math
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -17,14 +18,14 @@ from skgp.core.numerics.normal import normal_density
 _N_NODES: Final = 32
 
 
-def _graded_rule(n_nodes: int) -> tuple[Tensor, Tensor]:
+@lru_cache(maxsize=8)  # moving it to a GPU takes time
+def _graded_rule(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Distances from the upper end of [0, 1] and weights of a rule that is dense at that end."""
-    x, weights = np.polynomial.legendre.leggauss(n_nodes)
+    x, weights = np.polynomial.legendre.leggauss(_N_NODES)
     root = 0.5 * (1.0 - x)
-    return torch.from_numpy(root**2), torch.from_numpy(root * weights)
-
-
-_DISTANCES, _WEIGHTS = _graded_rule(_N_NODES)
+    with torch.inference_mode(False):
+        places, shares = (torch.from_numpy(part) for part in (root**2, root * weights))
+        return places.to(device, dtype), shares.to(device, dtype)
 
 
 def correlation_integrals(h: Tensor, k: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +59,7 @@ class _CorrelationIntegrals(torch.autograd.Function):
         size = rho.abs()
         # phi2(h, k; -r) = phi2(h, -k; r), so r = sin(angle) >= 0.
         signed_k = torch.where(rho < 0.0, -k, k)
-        distances, weights = _DISTANCES.to(h), _WEIGHTS.to(h)
+        distances, weights = _graded_rule(h.dtype, h.device)
         width = size.asin()
         # dr = cos(angle) d angle cancels the pole of phi2 at r = 1.
         from_pole = size.acos().unsqueeze(-1) + width.unsqueeze(-1) * distances  # pi / 2 - angle

@@ -1,6 +1,8 @@
 """Random numbers that are functions of a seed and a name: generators and Sobol sequences."""
 
 import zlib
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -24,6 +26,55 @@ def make_seed(seed: int, *key: str | int) -> int:
 def make_generator(seed: int, *key: str | int) -> torch.Generator:
     """A generator for one purpose, see `make_seed`."""
     return torch.Generator().manual_seed(make_seed(seed, *key))
+
+
+Draw = Callable[..., Tensor]  # torch.randn or torch.rand
+
+
+class Taped(metaclass=ABCMeta):
+    """Abstract base of sources whose draws are recorded, or come from a record."""
+
+    @abstractmethod
+    def draw(self, draw: Draw, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """The next draws, in the dtype and on the device of `like`."""
+
+
+class TapedStep(int, metaclass=ABCMeta):
+    """Abstract base of numbers of training steps all of whose sources are `Taped`."""
+
+    @abstractmethod
+    def source(self, seed: int) -> Taped:
+        """A source with this seed."""
+
+
+Source = torch.Generator | Taped
+
+
+def source_of_step(seed: int, step: int) -> Source:
+    """What a training step draws from, for one purpose: see `make_seed`."""
+    return step.source(seed) if isinstance(step, TapedStep) else generator_of_step(seed, step)
+
+
+def generator_of_step(seed: int, step: int) -> torch.Generator:
+    """The generator of that source."""
+    return make_generator(seed, "step", step)
+
+
+def normals(shape: tuple[int, ...], source: Source, like: Tensor) -> Tensor:
+    """Standard normal draws, in the dtype and on the device of `like`."""
+    return _from(source, torch.randn, shape, like)
+
+
+def uniforms(shape: tuple[int, ...], source: Source, like: Tensor) -> Tensor:
+    """Draws from [0, 1), in the dtype and on the device of `like`."""
+    return _from(source, torch.rand, shape, like)
+
+
+def _from(source: Source, draw: Draw, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    if isinstance(source, Taped):
+        return source.draw(draw, shape, like)
+    # On the CPU, so that draws are the same on all devices.
+    return draw(shape, generator=source, dtype=like.dtype).to(like.device)
 
 
 def sobol_normals(n: int, dim: int, seed: int) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.captures import is_capturing, spoilt
 from skgp.core.numerics.triangular import (
     lower_between,
     lower_gram,
@@ -98,10 +99,10 @@ def _climb(
     `regularised` takes the matrices and their rungs. Each rung is ten times the one before.
     """
     K = K.double()
-    if K.is_cuda and torch.cuda.is_current_stream_capturing():  # what fails becomes NaN
+    if is_capturing(K):
         rung = K.new_full(K.shape[:-2], first)
         L, info = torch.linalg.cholesky_ex(regularised(K, rung))
-        return torch.where((info > 0)[..., None, None], math.nan, L), rung
+        return spoilt(L, (info > 0)[..., None, None]), rung
     if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
             "a kernel matrix has non-finite entries; scale the inputs and check them for outliers"
@@ -198,7 +199,7 @@ def basis_weights(K: Tensor, v: Tensor, jitter: float, *, absolute: bool = False
     jitter : float
         As in `cholesky`.
     absolute : bool
-        Whether it is added as it is: a difference of matrices may vanish beside its rounding.
+        As in `cholesky`: for what may vanish beside its rounding errors.
 
     Returns
     -------

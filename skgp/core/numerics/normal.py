@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.captures import is_capturing, spoilt
 from skgp.core.numerics.linalg import LOG_2PI
 
 _N_POINTS = 48
@@ -38,10 +40,13 @@ def normal_rule(like: Tensor, finer: float = 1.0) -> NormalRule:
     falls exponentially with the distance of the nearest pole: there they do better than
     Gauss-Hermite points.
     """
-    n = math.ceil((_N_POINTS - 1) * finer) + 1
+    return _trapezoidal(math.ceil((_N_POINTS - 1) * finer) + 1, like.dtype, like.device)
+
+
+@lru_cache(maxsize=32)  # each fit takes a few, and moving one to a GPU takes time
+def _trapezoidal(n: int, dtype: torch.dtype, device: torch.device) -> NormalRule:
     z = torch.linspace(-_REACH, _REACH, n, dtype=torch.float64)
-    log_w = torch.log_softmax(-0.5 * z.square(), 0)
-    return NormalRule(z.to(like), log_w.to(like))
+    return _placed(z, -0.5 * z.square(), dtype, device)
 
 
 def refined(
@@ -61,6 +66,8 @@ def refined(
         The usual steps will do up to so many times.
     """
     narrow = finer.detach() > start
+    if is_capturing(value):
+        return spoilt(value, narrow.any())
     if not bool(narrow.any()):
         return value
     times = finer[narrow].amax().clamp_max(_FINEST).item()
@@ -69,9 +76,20 @@ def refined(
 
 def hermite_rule(like: Tensor, n: int) -> NormalRule:
     """The Gauss-Hermite rule on n points: for integrands that grow or fall as exp(z) does."""
-    z, w = np.polynomial.hermite_e.hermegauss(n)
-    log_w = torch.from_numpy(w).log().log_softmax(0)
-    return NormalRule(torch.from_numpy(z).to(like), log_w.to(like))
+    return _hermite(n, like.dtype, like.device)
+
+
+@lru_cache(maxsize=32)
+def _hermite(n: int, dtype: torch.dtype, device: torch.device) -> NormalRule:
+    z, w = map(torch.from_numpy, np.polynomial.hermite_e.hermegauss(n))
+    return _placed(z, w.log(), dtype, device)
+
+
+def _placed(z: Tensor, log_w: Tensor, dtype: torch.dtype, device: torch.device) -> NormalRule:
+    """A rule with these weights, normalised: tensors for predictions and for training."""
+    with torch.inference_mode(False):
+        parts = z.clone(), log_w.log_softmax(0)
+        return NormalRule(*(part.to(device, dtype) for part in parts))
 
 
 def normal_density(x: Tensor) -> Tensor:

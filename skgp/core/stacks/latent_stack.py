@@ -10,6 +10,7 @@ from skgp.core.data import Batch, Targets
 from skgp.core.layers.layer import Latent, Layer, certain
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.nodes.rules import Nodes
+from skgp.core.numerics.draws import Source, normals
 from skgp.core.numerics.linalg import correlated
 from skgp.core.stacks.row_posterior import LocalPosterior
 from skgp.core.stacks.stack import Stack
@@ -103,7 +104,7 @@ class LatentStack(Stack):
         self,
         batch: Batch,
         factors: Sequence[Any],
-        generator: torch.Generator,
+        generator: Source,
         *,
         n_samples: int,
         n_importance: int,
@@ -133,7 +134,7 @@ class LatentStack(Stack):
                 continue
             local = block.posterior(known, batch.rows)
             shape = n_samples, n_importance, len(features), block.n_covariates
-            epsilon = torch.randn(shape, generator=generator, dtype=h.dtype).to(h.device)
+            epsilon = normals(shape, generator, h)
             w = local.draw(epsilon)
             density, numbers = local, epsilon
             if without_scores:
@@ -151,7 +152,7 @@ class LatentStack(Stack):
         log_ratio = log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio
         return Draw(latent, log_ratio, local_kl, tuple(covariates))
 
-    def _top_rest(self, h: Tensor, factors: Any, generator: torch.Generator) -> Tensor:
+    def _top_rest(self, h: Tensor, factors: Any, generator: Source) -> Tensor:
         """Draws (S K, B, W) of f - E f at h (S, K, B, F), joint over the K inputs of a row."""
         cov = self.top.covariance(h.transpose(1, 2).flatten(0, 1), factors).flatten(0, 1)
         # Rounding can make variances negative. The gradient ignores the floor.
@@ -159,7 +160,7 @@ class LatentStack(Stack):
         floored = variances.detach().clamp_min(8.0 * torch.finfo(cov.dtype).eps)
         cov = cov + torch.diag_embed(floored - variances.detach())
         shape = *cov.shape[:2], 1
-        zeta = torch.randn(shape, generator=generator, dtype=cov.dtype).to(cov.device)
+        zeta = normals(shape, generator, cov)
         n_samples, n_inputs, n_rows, _ = h.shape
         rest = correlated(cov, zeta).view(-1, n_samples, n_rows, n_inputs)
         return rest.permute(1, 3, 2, 0).flatten(0, 1)

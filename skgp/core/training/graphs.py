@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
+from skgp.core.training.tape import Player, Recorder
 
 Loss = Callable[[Batch, int], Tensor]
 Gradients = Callable[[Batch, int], Tensor]
@@ -20,9 +21,7 @@ ResultT = TypeVar("ResultT")
 _FIRST: Final = 10  # steps of a kind before it is captured, which takes as long as some dozen steps
 
 
-def gradients_of(
-    loss: Loss, parameters: Sequence[nn.Parameter], drawn: Callable[[Batch, int], Batch] | None
-) -> Gradients:
+def gradients_of(loss: Loss, parameters: Sequence[nn.Parameter], *, repeats: bool) -> Gradients:
     """A function of a batch and a step that sets all gradients and returns the loss, detached.
 
     Parameters
@@ -30,11 +29,11 @@ def gradients_of(
     loss : callable (Batch, step) -> Tensor
     parameters : sequence of Parameter
         All that the loss has gradients in.
-    drawn : callable (Batch, step) -> Batch or None
-        As of a `Candidate`. With it a loss on a GPU is replayed: it only reads and changes tensors.
+    repeats : bool
+        As of a `Candidate`: then a loss on a GPU is replayed.
     """
-    if drawn is not None and parameters and all(p.is_cuda for p in parameters):
-        return Replayed(loss, parameters, drawn)
+    if repeats and parameters and all(p.is_cuda for p in parameters):
+        return Replayed(loss, parameters)
     return Computed(loss, parameters)
 
 
@@ -68,6 +67,8 @@ class _Captured(NamedTuple):
         Computes the results anew from what the batch and the parameters hold.
     batch : Batch
         Whose tensors it reads.
+    step : Player
+        Whose draws it reads.
     loss : Tensor
     gradients : tuple of (Tensor or None)
     addresses : list of int
@@ -76,13 +77,14 @@ class _Captured(NamedTuple):
 
     replay: Callable[[], None]
     batch: Batch
+    step: Player
     loss: Tensor
     gradients: tuple[Tensor | None, ...]
     addresses: list[int]
 
 
 class Replayed:
-    """Loss and gradients on a GPU, of a loss that is one function of what a step draws.
+    """Loss and gradients on a GPU, of a loss that is one function of the batch and of draws.
 
     The first steps with batches of one size are computed, the others replayed. A loss that cannot
     be captured, because it looks at its numbers on the way, is computed in every step. So is a step
@@ -92,27 +94,25 @@ class Replayed:
     ----------
     loss : callable (Batch, step) -> Tensor
     parameters : sequence of Parameter
-    drawn : callable (Batch, step) -> Batch
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        parameters: Sequence[nn.Parameter],
-        drawn: Callable[[Batch, int], Batch],
-    ) -> None:
+    def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
         self._loss = loss
         self._parameters = parameters
-        self._drawn = drawn
         self._computed = Computed(loss, parameters)
         self._n_seen: Counter[Any] = Counter()  # steps of a kind so far
+        self._recorders: dict[Any, Recorder] = {}
         self._captured: dict[Any, _Captured | None] = {}  # None where that has failed
 
     def __call__(self, batch: Batch, step: int) -> Tensor:
-        batch = self._drawn(batch, step)
-        captured = self._of_kind(batch, step)
+        kind = tuple(None if t is None else (t.shape, t.dtype) for t in _parts(batch))
+        self._n_seen[kind] += 1
+        if self._n_seen[kind] == _FIRST:
+            step = self._recorders[kind] = Recorder(step)
+        captured = self._of_kind(kind, batch)
         if captured is None:
             return self._computed(batch, step)
+        captured.step.fill(step)
         for own, tensor in zip(_tensors(captured.batch), _tensors(batch), strict=True):
             own.copy_(tensor)
         captured.replay()
@@ -122,25 +122,25 @@ class Replayed:
             parameter.grad = gradient
         return captured.loss
 
-    def _of_kind(self, batch: Batch, step: int) -> _Captured | None:
-        """The captured step of batches of this size, if there is one."""
-        kind = tuple(None if t is None else (t.shape, t.dtype) for t in _parts(batch))
-        self._n_seen[kind] += 1
+    def _of_kind(self, kind: Any, batch: Batch) -> _Captured | None:
+        """The captured step of batches of this kind, if there is one."""
         if self._n_seen[kind] <= _FIRST:
             return None
         addresses = [p.data_ptr() for p in self._parameters]
         captured = self._captured.get(kind)
         if kind not in self._captured or (captured and captured.addresses != addresses):
-            captured = self._captured[kind] = self._capture(batch, step, addresses)
+            player = Player(self._recorders[kind])
+            captured = self._captured[kind] = self._capture(batch, player, addresses)
         return captured
 
-    def _capture(self, batch: Batch, step: int, addresses: list[int]) -> _Captured | None:
+    def _capture(self, batch: Batch, step: Player, addresses: list[int]) -> _Captured | None:
         x, y, mask, *others = (None if t is None else t.clone() for t in _parts(batch))
         assert x is not None
         assert y is not None
         own = Batch(x, Targets(y, mask), *others)
 
         def results() -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            step.rewind()
             loss = self._loss(own, step)
             # Accumulating them as `backward` does would belong to another stream.
             return loss.detach(), torch.autograd.grad(loss, self._parameters, allow_unused=True)
@@ -149,7 +149,7 @@ class Replayed:
             replay, (loss, gradients) = capture(results, x.device)
         except RuntimeError:  # so torch says that the CPU has waited for the GPU
             return None
-        return _Captured(replay, own, loss, gradients, addresses)
+        return _Captured(replay, own, step, loss, gradients, addresses)
 
 
 def capture(

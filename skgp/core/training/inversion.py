@@ -7,7 +7,7 @@ from skgp.core.data import Targets
 from skgp.core.likelihoods.likelihood import Likelihood
 from skgp.core.nodes.rules import NodeRule, Nodes
 from skgp.core.numerics.descent import minimise
-from skgp.core.numerics.draws import make_generator, make_seed, sobol_normals
+from skgp.core.numerics.draws import make_seed, normals, sobol_normals, source_of_step
 from skgp.core.numerics.linalg import log_mean_exp
 from skgp.core.objectives.objective import PREDICTIVE, Objective
 from skgp.core.stacks.row_posterior import Free, RowMoments
@@ -38,9 +38,8 @@ class LatentInputs(nn.Module):
     def forward(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """A draw x (B, C) and KL(q || p) (B,) for the rows of a training step."""
         local = self.posterior.of_rows(rows)
-        generator = make_generator(self.seed, "step", step)
-        epsilon = torch.randn(local.mean.shape, generator=generator, dtype=local.mean.dtype)
-        return local.draw(epsilon.to(local.mean.device)), local.kl()
+        epsilon = normals(local.mean.shape, source_of_step(self.seed, step), local.mean)
+        return local.draw(epsilon), local.kl()
 
 
 class Inversion:

@@ -62,16 +62,16 @@ class Candidate(NamedTuple, Generic[ModuleT]):
         The optimiser of the module's parameters.
     n_steps : int
         Steps that earlier fits of the module have done, from which the numbers count on.
-    drawn : callable (Batch, step) -> Batch, optional
-        The batch with all that the loss would draw in the step: with it the number of the step is
-        of no more account. None if no function does that.
+    repeats : bool
+        Whether the loss depends on the number of the step by what it draws alone, and only reads
+        and changes tensors: then it can be replayed on a GPU.
     """
 
     module: ModuleT
     loss: Callable[[Batch, int], Tensor]
     optimizer: Optimizer
     n_steps: int = 0
-    drawn: Callable[[Batch, int], Batch] | None = None
+    repeats: bool = False
 
 
 def count_batches(n_rows: int, batch_size: int) -> int:

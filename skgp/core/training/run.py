@@ -66,7 +66,7 @@ class Run(Generic[ModuleT]):
         validate: Callable[[ModuleT], float] | None = None,
         progress: Progress = KEEPS_NOTHING,
     ) -> None:
-        self.module, loss, self.optimizer, self._n_earlier, drawn = candidate
+        self.module, loss, self.optimizer, self._n_earlier, repeats = candidate
         self.data = data
         self.plan = plan
         self.generator = generator
@@ -74,7 +74,7 @@ class Run(Generic[ModuleT]):
         self.progress = progress
         self.n_batches = plan.n_batches(data.n_rows)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        self._gradients = gradients_of(loss, self.parameters, drawn)
+        self._gradients = gradients_of(loss, self.parameters, repeats=repeats)
         self.history = History()
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0
