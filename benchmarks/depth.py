@@ -15,7 +15,7 @@ import torch
 from benchmarks._markdown import head, line
 from benchmarks._peers import DGPStep, PeerDGP, PeerGP, PeerStep, SparseStep
 from benchmarks._render import published
-from benchmarks._our_steps import Estimator, OurStep, in_turn, make_rows, ratio
+from benchmarks.speed import Estimator, OurStep, in_turn, make_rows, ratio
 from skgp import DGPRegressor, SVGPRegressor
 
 B, N_FEATURES = 10_000, 8

@@ -15,16 +15,17 @@ import argparse
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from sklearn.base import clone
 from torch import Tensor
 
-from benchmarks._our_steps import B, Estimator, OurStep, in_turn, make_rows, ratio, seconds
 from benchmarks._peers import (
     DGPStep,
     DSPPStep,
@@ -45,9 +46,12 @@ from skgp import (
     PPGPRRegressor,
     SVGPRegressor,
 )
-from skgp.core.numerics.elementwise import Passes
+from skgp.core.data import Batch, Targets
+from skgp.core.kernels.kernel import set_passes
+from skgp.core.numerics.elementwise import EAGER, Passes
+from skgp.core.training.graphs import gradients_of
 
-M = 300
+B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models
 N_PREDICT, N_PREDICT_DEEP = 100_000, 10_000
 B_MEMORY = 10_000
@@ -56,12 +60,15 @@ P, READOUT_SAMPLES = 8, 32  # outputs of the models with readouts, and draws of 
 N_HIDDEN = (8, 16, 32)
 CHUNK = 2048
 N_FIT, FIT_EPOCHS = 300, 20  # of whole fits
-N_EPOCH = 32_000  # rows of fits whose epochs are timed
 WARM = 12  # steps that are not timed: on a GPU they are replayed from the eleventh on
 WEIGHTS = (0.1, 0.3, 0.5, 1.0)  # of the divergence
 GROUPS = (1, 3, 4)  # GPs in one layer
 GROUPED = ((240, 64), (300, 100), (300, 300), (1000, 300))  # rows, and inducing inputs
 SIZES = {"n_sites": (5, 10, 20, 40), "batch_size": (500, 1000, 2000, 4000), "n_layers": (2, 3, 4)}
+
+
+Rounds = npt.NDArray[np.float64]  # seconds (repeats, functions)
+Estimator = SVGPRegressor | PPGPRRegressor | DGPRegressor | DSPPRegressor | MOGPRegressor
 
 
 class Case(NamedTuple):
@@ -87,7 +94,7 @@ class Case(NamedTuple):
     n_predict: int
 
 
-def flat_cases(device: str) -> list[Case]:
+def flat_cases(device: str = "cpu") -> list[Case]:
     """The estimators of one layer, at the sizes of the comparison."""
     common = {"max_iter": 1, "early_stopping": False, "batch_size": B, "random_state": 0}
     common |= {"device": device}
@@ -108,7 +115,7 @@ def flat_peer(step: type[PeerStep], covariance: str, x: Tensor, y: Tensor, Z: Te
     return step(x, y, PeerGP(Z, covariance))
 
 
-def deep_cases(device: str) -> list[Case]:
+def deep_cases(device: str = "cpu") -> list[Case]:
     """The estimators of two layers."""
     common = {"width": WIDTH, "n_inducing": M, "max_iter": 1, "early_stopping": False}
     common |= {"batch_size": B, "random_state": 0, "device": device}
@@ -133,7 +140,7 @@ def deep_cases(device: str) -> list[Case]:
     ]
 
 
-def latent_pair(device: str) -> tuple[Estimator, Estimator]:
+def latent_pair(device: str = "cpu") -> tuple[Estimator, Estimator]:
     """LV-GP-GP with importance weighting, and the deep GP of as many layers, functions, samples."""
     common = {"kernel": "rbf", "n_inducing": M_LATENT, "width": LATENT_WIDTH, "max_iter": 1}
     common |= {"batch_size": B_LATENT, "random_state": 0, "device": device}
@@ -156,7 +163,7 @@ def latent(pair: tuple[Estimator, Estimator], n_features: int, repeats: int) -> 
     print(f"{first} {a:.1f} ms, {second} {b:.1f} ms, ratio {ratio(rounds, 0, 1):.2f}")
 
 
-def readout_cases(device: str) -> dict[str, Estimator]:
+def readout_cases(device: str = "cpu") -> dict[str, Estimator]:
     """Half as many latent functions as outputs, mixed by a point; then what may stand between."""
     common = {"n_inducing": M, "batch_size": B, "max_iter": 1, "random_state": 0}
     common |= {"device": device}
@@ -226,27 +233,42 @@ def restarts(n_features: int, repeats: int) -> None:
             print(f"{of:36}{1e3 * np.median(rounds[:, 0]):8.2f} ms{cost}")
 
 
-def epochs(n_features: int, device: str) -> None:
-    """Print what an epoch and predictions of whole fits take on a device, and on the CPU."""
-    X, y = make_rows(N_EPOCH, n_features)
-    print(f"\none epoch of `fit` over {N_EPOCH:,} rows, D = {n_features}, and their predictions, s")
-    print(f"{'':30}{'epoch':>10}{'CPU':>10}{'predict':>10}{'CPU':>10}")
-    for kind in (DSPPRegressor, DGPRegressor, PPGPRRegressor, SVGPRegressor):
-        for size in (B, 8 * B):
-            times = []
-            for place in (device, "cpu"):
-                common = {"device": place, "early_stopping": False, "random_state": 0}
-                model = kind(batch_size=size, n_inducing=M, **common)
-                fits = [seconds(partial(model.set_params(max_iter=n).fit, X, y)) for n in (1, 1, 4)]
-                times += [(fits[2] - fits[1]) / 3.0, seconds(partial(model.predict, X))]
-            of = f"{kind.__name__}, B = {size:,}"
-            print(f"{of:30}{times[0]:10.2f}{times[2]:10.2f}{times[1]:10.2f}{times[3]:10.2f}")
-
-
 def fit_all(models: Sequence[Estimator], X: np.ndarray, y: np.ndarray) -> None:
     """Fit models one after another."""
     for model in models:
         model.fit(X, y)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Time of one call; on one thread that of the process, which a busy machine changes less.
+
+    With a GPU it is wall time until that has done its work.
+    """
+    settle = torch.cuda.synchronize if torch.cuda.is_initialized() else nothing
+    is_alone = torch.get_num_threads() == 1 and settle is nothing
+    clock = time.process_time if is_alone else time.perf_counter
+    settle()
+    start = clock()
+    function()
+    settle()
+    return clock() - start
+
+
+def nothing() -> None:
+    """What a CPU waits for."""
+
+
+def in_turn(functions: Sequence[Callable[[], object]], repeats: int, n_warm: int = 3) -> Rounds:
+    """Times of calls made in turn."""
+    for _ in range(n_warm):
+        for function in functions:
+            function()
+    return np.array([[seconds(function) for function in functions] for _ in range(repeats)])
+
+
+def ratio(rounds: Rounds, of: int, to: int) -> float:
+    """Median ratio of the times of two functions that were called in turn."""
+    return float(np.median(rounds[:, of] / rounds[:, to]))
 
 
 def matmul_rate(repeats: int, device: str) -> float:
@@ -260,6 +282,56 @@ def step_flops(covariance: str) -> float:
     """Operations in the products of size M x M x B of one step, forward and backward."""
     # A = L_inv Kuf, its two gradients; for a full S also S A and dS.
     return {"full": 5, "diagonal": 3, "delta": 3, "decoupled": 3}[covariance] * 2.0 * M * M * B
+
+
+class OurStep:
+    """One training step of an estimator's model, outside its loop; B of the rows start it.
+
+    Adam takes the step, so that the estimator must not be one for natural gradients.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        X: np.ndarray,
+        y: np.ndarray,
+        passes: Passes = EAGER,
+        *,
+        replays: bool = False,
+    ) -> None:
+        self.fitted = estimator.fit(X[:B], y[:B])
+        self.model = self.fitted.model_.float()
+        set_passes(self.model, passes)
+        recipe = self.fitted._recipe()
+        loss = partial(recipe.loss, self.model, n_data=10.0 * len(X))
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        repeats = replays and recipe.repeats(self.model)
+        self.gradients = gradients_of(loss, parameters, repeats=repeats)
+        self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
+        like = self.model.log_weights
+        x = torch.from_numpy(X).to(like)
+        targets = torch.from_numpy(y.reshape(len(y), -1)).to(like)
+        self.batch = Batch(x, Targets(targets, None), None)
+        self.model.train()
+        self.n_steps = 0
+
+    def __call__(self) -> None:
+        self.gradients(self.batch, self.n_steps)
+        self.optimizer.step()
+        self.n_steps += 1
+
+    def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation of y at X (N, D)."""
+        self.model.eval()
+        mean, std = self.fitted.predict(X, return_std=True)
+        return mean, std
+
+
+def make_rows(n: int, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, n_features))
+    return X, np.sin(X.sum(1)) + 0.1 * rng.standard_normal(n)
 
 
 def compare(cases: list[Case], n_features: int, repeats: int, predicts: bool) -> None:
@@ -372,7 +444,7 @@ def print_peak(what: str, function: Callable[[], object]) -> None:
 
 
 PEAKS = {"prediction": memory_of_prediction, "step": memory_of_step}
-PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory", "restarts", "epochs")
+PARTS = ("flat", "deep", "latent", "readout", "scaling", "memory", "restarts")
 
 
 def main() -> None:
@@ -397,8 +469,6 @@ def main() -> None:
             compare(flat_cases(arguments.device), n_features, repeats, predicts)
     if "deep" in only:
         compare(deep_cases(arguments.device), 8, repeats, predicts)
-    if "epochs" in only:
-        epochs(8, arguments.device)
     if "latent" in only:
         latent(latent_pair(arguments.device), 8, repeats)
     if "readout" in only:

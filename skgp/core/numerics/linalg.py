@@ -99,15 +99,14 @@ def _climb(
     `regularised` takes the matrices and their rungs. Each rung is ten times the one before.
     """
     K = K.double()
+    rung = K.new_full(K.shape[:-2], first)
     if is_capturing(K):
-        rung = K.new_full(K.shape[:-2], first)
         L, info = torch.linalg.cholesky_ex(regularised(K, rung))
         return spoilt(L, (info > 0)[..., None, None]), rung
     if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
             "a kernel matrix has non-finite entries; scale the inputs and check them for outliers"
         )
-    rung = K.new_full(K.shape[:-2], first)
     for _ in range(n_rungs):
         L, info = torch.linalg.cholesky_ex(regularised(K, rung))
         if not bool(info.any()):
