@@ -2,8 +2,8 @@
 
     python -m benchmarks.epochs [--device cuda] [--threads 8] [--rows 32000]
 
-An epoch is the difference between fits of six and of two epochs, so that what a fit does once, such as
-choosing its start and capturing its steps, is not in it.
+An epoch is the difference between fits of six and of two epochs, so that what a fit does once, such
+as choosing its start and capturing its steps, is not in it.
 """
 
 import argparse
