@@ -49,7 +49,7 @@ from skgp import (
 from skgp.core.data import Batch, Targets
 from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.elementwise import EAGER, Passes
-from skgp.core.training.graphs import gradients_of
+from skgp.core.training.graphs import replaying
 
 B, M = 1000, 300
 WIDTH, SITES = 3, 10  # of the deep models
@@ -306,7 +306,7 @@ class OurStep:
         loss = partial(recipe.loss, self.model, n_data=10.0 * len(X))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         repeats = replays and recipe.repeats(self.model)
-        self.gradients = gradients_of(loss, parameters, repeats=repeats)
+        self.loss, self.replay = replaying(loss, parameters, repeats=repeats)
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         like = self.model.log_weights
         x = torch.from_numpy(X).to(like)
@@ -316,7 +316,9 @@ class OurStep:
         self.n_steps = 0
 
     def __call__(self) -> None:
-        self.gradients(self.batch, self.n_steps)
+        if self.replay(self.batch, self.n_steps) is None:
+            self.optimizer.zero_grad()
+            self.loss(self.batch, self.n_steps).backward()
         self.optimizer.step()
         self.n_steps += 1
 

@@ -25,7 +25,7 @@ from contract_cases import (
 
 from skgp import DSPPRegressor, load, save
 from skgp.core.training import graphs, run
-from skgp.core.training.graphs import Computed, Replayed
+from skgp.core.training.graphs import Replayed, no_replay
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 CASES = REGRESSORS + ONE_OUTPUT + CLASSIFIERS + EMBEDDINGS
@@ -147,7 +147,7 @@ def test_replayed_steps_are_computed_ones(
     replayed = case.make(device="cuda", **case.known(params)).fit(*rows_of(case, data))
     # Line searches are not replayed, and bounds that coincide have to be looked at.
     assert bool(captured) == (case.name not in {"fitc", "exact", "svgp-censored"})
-    monkeypatch.setattr(run, "gradients_of", lambda *parts, repeats: Computed(*parts))
+    monkeypatch.setattr(run, "replaying", lambda loss, *_, repeats: (loss, no_replay))
     computed = case.make(device="cuda", **case.known(params)).fit(*rows_of(case, data))
     np.testing.assert_allclose(replayed.loss_curve_, computed.loss_curve_, rtol=1e-5, atol=1e-7)
 
@@ -161,14 +161,14 @@ def test_a_replayed_step_that_fails_climbs_the_ladder(
     params |= {"random_state": 0, "dtype": "float64", "early_stopping": False}
     X = data.X[:, :1] * 1e-3 + 1.0
     failed: list[bool] = []
-    call = Replayed.__call__
+    replay = Replayed.replay
 
     def watched(self: Any, batch: Any, step: int) -> Any:
-        loss = call(self, batch, step)
+        loss = replay(self, batch, step)
         failed.extend(bool(c and torch.isnan(c.loss)) for c in self._captured.values())
         return loss
 
-    monkeypatch.setattr(Replayed, "__call__", watched)
+    monkeypatch.setattr(Replayed, "replay", watched)
     on_gpu, on_cpu = (
         DSPPRegressor(device=device, n_sites=3, **params).fit(X, data.y)
         for device in ("cuda", "cpu")

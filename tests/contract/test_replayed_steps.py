@@ -11,7 +11,7 @@ from torch import nn
 
 from skgp import SVGPRegressor
 from skgp.core.training import graphs, run
-from skgp.core.training.graphs import Computed, Replayed
+from skgp.core.training.graphs import Replayed, no_replay
 
 CASES = REGRESSORS + CLASSIFIERS + EMBEDDINGS
 COLLAPSED = {"fitc", "exact"}  # line searches, of some evaluations each
@@ -35,11 +35,12 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return replay, results
 
-    def choose(loss: Any, parameters: Any, *, repeats: bool) -> Any:
-        return (Replayed if repeats else Computed)(loss, parameters)
+    def replaying(loss: Any, parameters: Any, *, repeats: bool) -> Any:
+        replayed = Replayed(loss, parameters)
+        return (replayed.loss, replayed.replay) if repeats else (loss, no_replay)
 
     monkeypatch.setattr(graphs, "capture", capture)
-    monkeypatch.setattr(run, "gradients_of", choose)
+    monkeypatch.setattr(run, "replaying", replaying)
     return captured
 
 
@@ -59,7 +60,7 @@ def test_replayed_fits_are_the_computed_ones(
     params = {"max_iter": 15, "batch_size": 29}
     model = case.make(**case.known(params)).fit(*rows_of(case, data))
     assert bool(replayed) == (case.name not in COLLAPSED)
-    monkeypatch.setattr(run, "gradients_of", graphs.gradients_of)
+    monkeypatch.setattr(run, "replaying", graphs.replaying)
     computed = case.make(**case.known(params)).fit(*rows_of(case, data))
     assert model.loss_curve_ == computed.loss_curve_
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch, Targets
 from skgp.core.numerics.draws import normals, source_of_step, uniforms
 from skgp.core.training import graphs
-from skgp.core.training.graphs import Computed, Replayed, gradients_of
+from skgp.core.training.graphs import Replayed, no_replay, replaying
 
 
 class Graphs:
@@ -79,13 +79,26 @@ def batch_of(n: int, seed: int, *, weighted: bool = False) -> Batch:
     return Batch(x, Targets(y, None), weight, torch.arange(n))
 
 
+def computed(loss: Any, line: Line, batch: Batch, step: int) -> Tensor:
+    """Set the gradients anew and return the loss."""
+    line.zero_grad()
+    value = loss(batch, step)
+    value.backward()
+    return value.detach()
+
+
+def taken(replayed: Replayed, line: Line, batch: Batch, step: int) -> Tensor:
+    """The same as a run does it."""
+    loss = replayed.replay(batch, step)
+    return computed(replayed.loss, line, batch, step) if loss is None else loss
+
+
 def assert_same_steps(replayed: Replayed, line: Line, batches: list[Batch], first: int = 0) -> None:
     """Loss and gradients of each step are those without graphs; steps move the parameters."""
-    computed = Computed(line.loss, list(line.parameters()))
     for step, batch in enumerate(batches, first):
-        loss = replayed(batch, step).clone()
+        loss = taken(replayed, line, batch, step).clone()
         gradients = [None if p.grad is None else p.grad.clone() for p in line.parameters()]
-        expected = computed(batch, step)
+        expected = computed(line.loss, line, batch, step)
         torch.testing.assert_close(loss, expected, rtol=0, atol=0)
         assert not loss.requires_grad
         for gradient, parameter in zip(gradients, line.parameters(), strict=True):
@@ -161,9 +174,9 @@ def test_other_errors_of_a_loss_are_raised(stand_in: Graphs) -> None:
 
     replayed = Replayed(broken, list(line.parameters()))
     for step in range(10):
-        replayed(batch_of(5, step), step)
+        taken(replayed, line, batch_of(5, step), step)
     with pytest.raises(ValueError, match="of the user"):
-        replayed(batch_of(5, 10), 10)
+        taken(replayed, line, batch_of(5, 10), 10)
 
 
 def test_parameters_that_have_moved_in_memory_are_captured_anew(stand_in: Graphs) -> None:
@@ -178,4 +191,7 @@ def test_parameters_that_have_moved_in_memory_are_captured_anew(stand_in: Graphs
 
 def test_steps_on_a_cpu_are_computed() -> None:
     line = Line()
-    assert type(gradients_of(line.loss, list(line.parameters()), repeats=True)) is Computed
+    loss, replay = replaying(line.loss, list(line.parameters()), repeats=True)
+    assert loss == line.loss
+    assert replay is no_replay
+    assert replay(batch_of(5, 0), 0) is None

@@ -15,14 +15,16 @@ from skgp.core.data import Batch, Targets
 from skgp.core.training.tape import Player, Recorder
 
 Loss = Callable[[Batch, int], Tensor]
-Gradients = Callable[[Batch, int], Tensor]
+Replay = Callable[[Batch, int], Tensor | None]
 ResultT = TypeVar("ResultT")
 
 _FIRST: Final = 10  # steps of a kind before it is captured, which takes as long as some dozen steps
 
 
-def gradients_of(loss: Loss, parameters: Sequence[nn.Parameter], *, repeats: bool) -> Gradients:
-    """A function of a batch and a step that sets all gradients and returns the loss, detached.
+def replaying(
+    loss: Loss, parameters: Sequence[nn.Parameter], *, repeats: bool
+) -> tuple[Loss, Replay]:
+    """A loss to compute steps with, and a function that replays them where it can.
 
     Parameters
     ----------
@@ -31,31 +33,21 @@ def gradients_of(loss: Loss, parameters: Sequence[nn.Parameter], *, repeats: boo
         All that the loss has gradients in.
     repeats : bool
         As of a `Candidate`: then a loss on a GPU is replayed.
+
+    Returns
+    -------
+    loss : callable (Batch, step) -> Tensor
+    replay : callable (Batch, step) -> Tensor or None
+        Sets all gradients and returns the loss, detached. None if the step has to be computed.
     """
     if repeats and parameters and all(p.is_cuda for p in parameters):
-        return Replayed(loss, parameters)
-    return Computed(loss, parameters)
+        replayed = Replayed(loss, parameters)
+        return replayed.loss, replayed.replay
+    return loss, no_replay
 
 
-class Computed:
-    """Loss and gradients, computed anew in each step.
-
-    Parameters
-    ----------
-    loss : callable (Batch, step) -> Tensor
-    parameters : sequence of Parameter
-    """
-
-    def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
-        self._loss = loss
-        self._parameters = parameters
-
-    def __call__(self, batch: Batch, step: int) -> Tensor:
-        for parameter in self._parameters:
-            parameter.grad = None
-        loss = self._loss(batch, step)
-        loss.backward()
-        return loss.detach()
+def no_replay(batch: Batch, step: int) -> None:
+    """For steps that are all computed."""
 
 
 class _Captured(NamedTuple):
@@ -99,32 +91,37 @@ class Replayed:
     def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
         self._loss = loss
         self._parameters = parameters
-        self._computed = Computed(loss, parameters)
         self._n_seen: Counter[Any] = Counter()  # steps of a kind so far
         self._recorders: dict[Any, Recorder] = {}
         self._captured: dict[Any, _Captured | None] = {}  # None where that has failed
 
-    def __call__(self, batch: Batch, step: int) -> Tensor:
-        kind = tuple(None if t is None else (t.shape, t.dtype) for t in _parts(batch))
-        self._n_seen[kind] += 1
-        if self._n_seen[kind] == _FIRST:
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        """The loss of a step that is computed; that of one of each kind is recorded."""
+        kind = _kind(batch)
+        if self._n_seen[kind] == _FIRST and kind not in self._recorders:
             step = self._recorders[kind] = Recorder(step)
+        return self._loss(batch, step)
+
+    def replay(self, batch: Batch, step: int) -> Tensor | None:
+        """Set the gradients of a step and return its loss, None if it has to be computed."""
+        kind = _kind(batch)
+        self._n_seen[kind] += 1
         captured = self._of_kind(kind, batch)
         if captured is None:
-            return self._computed(batch, step)
+            return None
         captured.step.fill(step)
         for own, tensor in zip(_tensors(captured.batch), _tensors(batch), strict=True):
             own.copy_(tensor)
         captured.replay()
         if not bool(torch.isfinite(captured.loss)):
-            return self._computed(batch, step)
+            return None
         for parameter, gradient in zip(self._parameters, captured.gradients, strict=True):
             parameter.grad = gradient
         return captured.loss
 
     def _of_kind(self, kind: Any, batch: Batch) -> _Captured | None:
         """The captured step of batches of this kind, if there is one."""
-        if self._n_seen[kind] <= _FIRST:
+        if kind not in self._recorders:
             return None
         addresses = [p.data_ptr() for p in self._parameters]
         captured = self._captured.get(kind)
@@ -164,6 +161,11 @@ def capture(
     ):
         results = function()
     return graph.replay, results
+
+
+def _kind(batch: Batch) -> Any:
+    """What batches of one graph have in common."""
+    return tuple(None if t is None else (t.shape, t.dtype) for t in _parts(batch))
 
 
 def _parts(batch: Batch) -> list[Tensor | None]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training.graphs import gradients_of
+from skgp.core.training.graphs import replaying
 from skgp.core.training.plan import Candidate, Data, History, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.states import WINDOW, averaged, copied
@@ -74,7 +74,7 @@ class Run(Generic[ModuleT]):
         self.progress = progress
         self.n_batches = plan.n_batches(data.n_rows)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        self._gradients = gradients_of(loss, self.parameters, repeats=repeats)
+        self.loss, self._replay = replaying(loss, self.parameters, repeats=repeats)
         self.history = History()
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0
@@ -156,7 +156,13 @@ class Run(Generic[ModuleT]):
     def gradients(self, batch: Batch, step: int) -> Tensor:
         """Set the gradients of a step and return its loss, detached; refuse what is not finite."""
         try:
-            loss = self._gradients(batch, step)
+            loss = self._replay(batch, step)
+            if loss is None:
+                for parameter in self.parameters:
+                    parameter.grad = None
+                loss = self.loss(batch, step)
+                loss.backward()
+                loss = loss.detach()
         except NotPositiveDefiniteError:
             if self.data.ranks.n == 1:
                 raise
