@@ -22,7 +22,7 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import OrthogonalGP
 from skgp.core.marginal.starts import start_posterior
 
-JITTER = 1e-3  # large enough for each of the two jitters to be seen
+JITTER = 1e-3  # large enough to be seen
 TINY = 1e-12
 
 

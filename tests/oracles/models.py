@@ -158,8 +158,7 @@ def dense_bases(layer: DecoupledGP) -> tuple[list[DenseGP], list[DenseGP]]:
 def dense_orthogonal(layer: OrthogonalGP) -> list[OrthogonalBases]:
     """The W GPs of an orthogonally decoupled layer with u = c + L v and a = C^-T v_gamma.
 
-    C C^T is the bracket of the oracle. Its jitter is that of the layer, and once more relative to
-    the mean of the diagonal that results.
+    C C^T is the bracket of the oracle, with the jitter of the layer.
     """
     root = layer.posterior.moments()[1]
     assert root is not None
@@ -171,9 +170,6 @@ def dense_orthogonal(layer: OrthogonalGP) -> list[OrthogonalBases]:
             beta.k, beta.c, beta.Z, to_array(layer.Z_mean[w]), np.empty(0), beta.m, beta.S,
             beta.jitter, beta.jitter,
         )  # fmt: skip
-        gp = gp._replace(
-            jitter_rest=beta.jitter + layer.jitter * float(np.mean(np.diag(bracket(gp))))
-        )
         C = np.linalg.cholesky(bracket(gp))
         gps.append(gp._replace(a=np.linalg.solve(C.T, to_array(layer.orthogonal_mu[w]))))
     return gps
