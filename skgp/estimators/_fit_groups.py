@@ -119,7 +119,7 @@ _COMPILE: Final = Parameter(
     Whether `torch.compile` fuses the element-wise functions of a training step. On a CPU this saves
     a few per cent of the time of a deep model, and results differ by rounding. The first fits
     compile for half a minute or more; torch keeps the result on disk. Without a C++ compiler the
-    fit warns and goes on.
+    fit warns and goes on. On a GPU steps are replayed instead.
     """,
 )
 

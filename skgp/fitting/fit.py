@@ -15,6 +15,7 @@ from torch import Tensor
 from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.draws import make_seed
+from skgp.core.numerics.elementwise import EAGER
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.plan import Candidate, History, Plan, falling
 from skgp.core.training.progress import Progress
@@ -277,6 +278,9 @@ def draw_seed(rng: np.random.RandomState) -> int:
 def candidate(recipe: Recipe, model: Model, n_data: float, n_batches: int) -> Candidate[Model]:
     """A model to train on rows of this sum of weights, in so many batches."""
     loss = partial(recipe.loss, model, n_data=n_data)
-    set_passes(model, recipe.passes)
+    repeats = recipe.repeats(model)
+    # A step that is replayed on a GPU is as fast without a compiler.
+    on_gpu = any(p.is_cuda for p in model.parameters())
+    set_passes(model, EAGER if repeats and on_gpu else recipe.passes)
     optimizer = recipe.optimizer(model, n_data, n_batches)
-    return Candidate(model, loss, optimizer, model.n_steps, recipe.repeats(model))
+    return Candidate(model, loss, optimizer, model.n_steps, repeats)

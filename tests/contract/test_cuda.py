@@ -24,6 +24,7 @@ from contract_cases import (
 )
 
 from skgp import DSPPRegressor, load, save
+from skgp.core.numerics import elementwise
 from skgp.core.training import graphs, run
 from skgp.core.training.graphs import Replayed, no_replay
 
@@ -178,7 +179,10 @@ def test_a_replayed_step_that_fails_climbs_the_ladder(
 
 
 @pytest.mark.only(REGRESSORS[:1])
-def test_a_compiled_fit_is_the_eager_one(case: Case, data: Data) -> None:
+def test_replayed_steps_are_not_compiled(
+    case: Case, data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elementwise.torch, "compile", lambda *_, **__: pytest.fail("compiled"))
     params = {"n_inducing": 12, "n_sites": 3, "max_iter": 4, "random_state": 0}
     compiled, eager = (
         DSPPRegressor(device="cuda", dtype="float64", compile=choice, **params).fit(data.X, data.y)
