@@ -306,7 +306,7 @@ class OurStep:
         loss = partial(recipe.loss, self.model, n_data=10.0 * len(X))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         repeats = replays and recipe.repeats(self.model)
-        self.loss, self.replay = replaying(loss, parameters, repeats=repeats)
+        self.loss, self.replay = replaying(loss, self.model, repeats=repeats)
         self.optimizer = torch.optim.Adam(parameters, lr=0.01, fused=True)
         like = self.model.log_weights
         x = torch.from_numpy(X).to(like)

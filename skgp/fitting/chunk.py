@@ -142,7 +142,7 @@ def fit_chunk(
     trained = [p for p in model.parameters() if p.requires_grad]
     plan = recipe.plan(len(table))
     run = Run(
-        fresh._replace(optimizer=Clipped(trained, fresh.optimizer, share)),
+        fresh._replace(optimizer=Clipped(trained, fresh.optimizer, share), repeats=False),
         table,
         dataclasses.replace(plan, max_iter=1, schedule=constant, averaged=False, ceiling=math.inf),
         torch.Generator().manual_seed(draw_seed(rng)),

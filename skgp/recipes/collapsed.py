@@ -28,7 +28,7 @@ from skgp.core.stacks.stack import GPStack
 from skgp.core.training.optimizers import LBFGS, Optimizer
 from skgp.core.training.plan import Plan, constant
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, pick
+from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, never, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
@@ -258,6 +258,7 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         plan=partial(collapsed_plan, _BOUND_ITERATIONS, NEVER),
         dtype=always_float64,
         conditioned=with_best_posterior,
+        repeats=never,
     )
     return replace(recipe, short=(_SHORT, short))
 

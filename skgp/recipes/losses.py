@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from skgp.core.data import Batch
 from skgp.core.networks.features import check_batch, half_squared_norm
@@ -40,7 +40,7 @@ class DivergenceWeight:
 
 FULL_ROWS: Final = 1000.0  # up to which predictive objectives have whole divergences by default
 FULL: Final = DivergenceWeight(1.0)
-_KNOWN: Final = ("skgp", "torch", "gpytorch")  # whose modules only read and change tensors
+_KNOWN: Final = ("skgp", "torch")  # kernels of gpytorch may look at their numbers
 
 
 def stack_loss(
@@ -63,6 +63,12 @@ def stack_loss(
 
 def stack_repeats(model: Model) -> bool:
     """Whether the loss of a stack is one function of the batch and of draws, in all steps."""
-    # The code of a user may do in each step what it likes.
-    is_known = all(type(m).__module__.partition(".")[0] in _KNOWN for m in model.modules())
-    return is_known and model.stack.divergence_share(0) == 1.0
+    is_known = all(map(_is_known, model.modules()))
+    is_alike = model.stack.divergence_share(0) == 1.0 and not model.likelihood.looks_at_numbers
+    return is_known and is_alike
+
+
+def _is_known(module: nn.Module) -> bool:
+    """Whether a module only reads and changes tensors. One of a user may do what it likes."""
+    has_hooks = bool(module._forward_hooks or module._forward_pre_hooks)
+    return type(module).__module__.partition(".")[0] in _KNOWN and not has_hooks

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import torch
 from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data, make_labels
+from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import nn
 
 from skgp import SVGPRegressor
 from skgp.core.training import graphs, run
-from skgp.core.training.graphs import Replayed, no_replay
+from skgp.core.training.graphs import Replayed, no_replay, statistics_of
 
 CASES = REGRESSORS + CLASSIFIERS + EMBEDDINGS
 COLLAPSED = {"fitc", "exact"}  # line searches, of some evaluations each
@@ -35,8 +36,9 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         return replay, results
 
-    def replaying(loss: Any, parameters: Any, *, repeats: bool) -> Any:
-        replayed = Replayed(loss, parameters)
+    def replaying(loss: Any, module: nn.Module, *, repeats: bool) -> Any:
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        replayed = Replayed(loss, parameters, statistics_of(module))
         return (replayed.loss, replayed.replay) if repeats else (loss, no_replay)
 
     monkeypatch.setattr(graphs, "capture", capture)
@@ -84,4 +86,57 @@ def test_the_code_of_a_user_runs_in_each_step(case: Case, data: Data, replayed: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         SVGPRegressor(feature_extractor=lambda n_features: Counting(), **params).fit(data.X, data.y)
+    assert not replayed
+
+
+@pytest.mark.only(REGRESSORS[:1])
+def test_a_line_search_runs_in_each_step(case: Case, data: Data, replayed: list[Any]) -> None:
+    """That of SVGP on a small data set of one output."""
+    model = SVGPRegressor(n_inducing=10, random_state=0).fit(data.X, data.y)
+    assert model.n_iter_ > 10
+    assert not replayed
+
+
+@pytest.mark.only(REGRESSORS[:1])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"likelihood": "censored"},  # looks for bounds that coincide
+        {"kernel": ScaleKernel(MaternKernel(2.5))},
+    ],
+)
+def test_what_may_look_at_numbers_is_computed(
+    case: Case, data: Data, replayed: list[Any], params: Any
+) -> None:
+    common = {"n_inducing": 10, "max_iter": 15, "batch_size": 30, "early_stopping": False}
+    SVGPRegressor(**common, **params, optimizer="adam").fit(data.X, data.y)
+    assert not replayed
+
+
+@pytest.mark.only(REGRESSORS[:1])
+def test_hooks_of_a_user_are_called_in_each_step(
+    case: Case, data: Data, replayed: list[Any]
+) -> None:
+    n_calls = 0
+
+    def count(*_: Any) -> None:
+        nonlocal n_calls
+        n_calls += 1
+
+    def features(n_features: int) -> nn.Module:
+        network = nn.Linear(n_features, 2)
+        network.register_forward_hook(count)
+        return network
+
+    params = {"n_inducing": 10, "max_iter": 15, "random_state": 0, "early_stopping": False}
+    SVGPRegressor(feature_extractor=features, **params).fit(data.X, data.y)
+    assert not replayed
+    assert n_calls >= 15
+
+
+@pytest.mark.only(REGRESSORS[:1])
+def test_chunks_of_a_stream_are_computed(case: Case, data: Data, replayed: list[Any]) -> None:
+    model = SVGPRegressor(n_inducing=10, batch_size=2, random_state=0)
+    for _ in range(2):
+        model.partial_fit(data.X, data.y)
     assert not replayed

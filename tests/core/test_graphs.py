@@ -5,6 +5,7 @@ step that was captured, so that a loss that depends on it in secret gives itself
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from torch import Tensor, nn
 from skgp.core.data import Batch, Targets
 from skgp.core.numerics.draws import normals, source_of_step, uniforms
 from skgp.core.training import graphs
-from skgp.core.training.graphs import Replayed, no_replay, replaying
+from skgp.core.training.graphs import Replayed, no_replay, replaying, statistics_of
+from skgp.exceptions import NotPositiveDefiniteError
 
 
 class Graphs:
@@ -189,9 +191,64 @@ def test_parameters_that_have_moved_in_memory_are_captured_anew(stand_in: Graphs
     assert stand_in.n_captured == 2
 
 
+class Normed(nn.Module):
+    """A batch norm, whose statistics move with each evaluation in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(1)
+
+    def loss(self, batch: Batch, step: int) -> Tensor:
+        return (batch.targets.y - self.norm(batch.x)).square().mean()
+
+
+def test_statistics_move_once_in_a_step_that_fails(stand_in: Graphs) -> None:
+    module = Normed()
+    replayed = Replayed(module.loss, list(module.parameters()), statistics_of(module))
+    assert len(statistics_of(module)) == 3
+    for step in range(11):
+        if replayed.replay(batch_of(5, step), step) is None:
+            replayed.loss(batch_of(5, step), step)
+    before = [tensor.clone() for tensor in statistics_of(module)]
+    stand_in.spoilt = True
+    assert replayed.replay(batch_of(5, 11), 11) is None
+    for tensor, old in zip(statistics_of(module), before, strict=True):
+        torch.testing.assert_close(tensor, old, rtol=0, atol=0)
+    stand_in.spoilt = False
+    assert replayed.replay(batch_of(5, 11), 11) is not None
+    assert (statistics_of(module)[0] != before[0]).all()
+
+
+def test_a_loss_is_not_that_of_the_next_step(stand_in: Graphs) -> None:
+    line = Line()
+    replayed = Replayed(line.loss, list(line.parameters()))
+    losses = [taken(replayed, line, batch_of(5, step), step) for step in range(14)]
+    assert len({loss.item() for loss in losses}) == 14
+
+
+def test_a_step_that_fails_while_it_is_recorded(stand_in: Graphs) -> None:
+    """The next one is recorded instead."""
+    line, n_calls = Line(3), 0
+
+    def fails_once(batch: Batch, step: int) -> Tensor:
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 10:
+            raise NotPositiveDefiniteError("singular")
+        return line.loss(batch, step)
+
+    replayed = Replayed(fails_once, list(line.parameters()))
+    for step in range(10):
+        with nullcontext() if step < 9 else pytest.raises(NotPositiveDefiniteError):
+            taken(replayed, line, batch_of(5, step), step)
+    replayed._loss = line.loss
+    assert_same_steps(replayed, line, [batch_of(5, step) for step in range(10, 14)], 10)
+    assert stand_in.n_replayed == 3
+
+
 def test_steps_on_a_cpu_are_computed() -> None:
     line = Line()
-    loss, replay = replaying(line.loss, list(line.parameters()), repeats=True)
+    loss, replay = replaying(line.loss, line, repeats=True)
     assert loss == line.loss
     assert replay is no_replay
     assert replay(batch_of(5, 0), 0) is None

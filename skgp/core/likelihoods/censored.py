@@ -37,6 +37,8 @@ class Censored(Observation):
         Lower bound of the noise variance.
     """
 
+    looks_at_numbers = True
+
     def __init__(self, noise_var: float, noise_floor: float) -> None:
         super().__init__()
         self.noise = Gaussian(1, noise_var, noise_floor)

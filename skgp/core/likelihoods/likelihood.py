@@ -44,7 +44,15 @@ class Predictive(NamedTuple):
 
 
 class Likelihood(nn.Module, ABC):
-    """Abstract base: expectations of p(y | f) over normal latent functions."""
+    """Abstract base: expectations of p(y | f) over normal latent functions.
+
+    Attributes
+    ----------
+    looks_at_numbers : bool
+        Whether what it does depends on the values of the targets, which a CUDA graph cannot do.
+    """
+
+    looks_at_numbers = False
 
     def at(self, step: int) -> Self:
         """The likelihood in a training step, with the draws of that step if it needs any."""

@@ -6,7 +6,7 @@ way, a covariance is not the difference of two large numbers.
 """
 
 import math
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from skgp.core.numerics.normal import normal_density
 _N_NODES: Final = 32
 
 
-@lru_cache(maxsize=8)  # moving it to a GPU takes time
+@cache  # moving it to a GPU takes time, and CUDA graphs go on reading it there
 def _graded_rule(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Distances from the upper end of [0, 1] and weights of a rule that is dense at that end."""
     x, weights = np.polynomial.legendre.leggauss(_N_NODES)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ def normal_rule(like: Tensor, finer: float = 1.0) -> NormalRule:
     return _trapezoidal(math.ceil((_N_POINTS - 1) * finer) + 1, like.dtype, like.device)
 
 
-@lru_cache(maxsize=32)  # each fit takes a few, and moving one to a GPU takes time
+@cache  # moving a rule to a GPU takes time, and CUDA graphs go on reading it there
 def _trapezoidal(n: int, dtype: torch.dtype, device: torch.device) -> NormalRule:
     z = torch.linspace(-_REACH, _REACH, n, dtype=torch.float64)
     return _placed(z, -0.5 * z.square(), dtype, device)
@@ -79,7 +79,7 @@ def hermite_rule(like: Tensor, n: int) -> NormalRule:
     return _hermite(n, like.dtype, like.device)
 
 
-@lru_cache(maxsize=32)
+@cache
 def _hermite(n: int, dtype: torch.dtype, device: torch.device) -> NormalRule:
     z, w = map(torch.from_numpy, np.polynomial.hermite_e.hermegauss(n))
     return _placed(z, w.log(), dtype, device)

@@ -6,10 +6,12 @@ graph starts them all at once.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from skgp.core.data import Batch, Targets
 from skgp.core.training.tape import Player, Recorder
@@ -18,19 +20,18 @@ Loss = Callable[[Batch, int], Tensor]
 Replay = Callable[[Batch, int], Tensor | None]
 ResultT = TypeVar("ResultT")
 
+_ONE_AT_A_TIME: Final = Lock()
 _FIRST: Final = 10  # steps of a kind before it is captured, which takes as long as some dozen steps
 
 
-def replaying(
-    loss: Loss, parameters: Sequence[nn.Parameter], *, repeats: bool
-) -> tuple[Loss, Replay]:
+def replaying(loss: Loss, module: nn.Module, *, repeats: bool) -> tuple[Loss, Replay]:
     """A loss to compute steps with, and a function that replays them where it can.
 
     Parameters
     ----------
     loss : callable (Batch, step) -> Tensor
-    parameters : sequence of Parameter
-        All that the loss has gradients in.
+    module : Module
+        Owner of all parameters.
     repeats : bool
         As of a `Candidate`: then a loss on a GPU is replayed.
 
@@ -40,10 +41,17 @@ def replaying(
     replay : callable (Batch, step) -> Tensor or None
         Sets all gradients and returns the loss, detached. None if the step has to be computed.
     """
+    parameters = [p for p in module.parameters() if p.requires_grad]
     if repeats and parameters and all(p.is_cuda for p in parameters):
-        replayed = Replayed(loss, parameters)
+        replayed = Replayed(loss, parameters, statistics_of(module))
         return replayed.loss, replayed.replay
     return loss, no_replay
+
+
+def statistics_of(module: nn.Module) -> list[Tensor]:
+    """What a step changes without gradients: running statistics of batch norms."""
+    norms = (m for m in module.modules() if isinstance(m, _BatchNorm))
+    return [buffer for norm in norms for buffer in norm.buffers()]
 
 
 def no_replay(batch: Batch, step: int) -> None:
@@ -86,11 +94,20 @@ class Replayed:
     ----------
     loss : callable (Batch, step) -> Tensor
     parameters : sequence of Parameter
+        All that the loss has gradients in.
+    statistics : sequence of Tensor
+        What it changes besides.
     """
 
-    def __init__(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        parameters: Sequence[nn.Parameter],
+        statistics: Sequence[Tensor] = (),
+    ) -> None:
         self._loss = loss
         self._parameters = parameters
+        self._statistics = statistics
         self._n_seen: Counter[Any] = Counter()  # steps of a kind so far
         self._recorders: dict[Any, Recorder] = {}
         self._captured: dict[Any, _Captured | None] = {}  # None where that has failed
@@ -98,9 +115,12 @@ class Replayed:
     def loss(self, batch: Batch, step: int) -> Tensor:
         """The loss of a step that is computed; that of one of each kind is recorded."""
         kind = _kind(batch)
-        if self._n_seen[kind] == _FIRST and kind not in self._recorders:
-            step = self._recorders[kind] = Recorder(step)
-        return self._loss(batch, step)
+        if self._n_seen[kind] < _FIRST or kind in self._recorders:
+            return self._loss(batch, step)
+        recorder = Recorder(step)
+        loss = self._loss(batch, recorder)
+        self._recorders[kind] = recorder
+        return loss
 
     def replay(self, batch: Batch, step: int) -> Tensor | None:
         """Set the gradients of a step and return its loss, None if it has to be computed."""
@@ -112,12 +132,15 @@ class Replayed:
         captured.step.fill(step)
         for own, tensor in zip(_tensors(captured.batch), _tensors(batch), strict=True):
             own.copy_(tensor)
+        before = [tensor.clone() for tensor in self._statistics]
         captured.replay()
         if not bool(torch.isfinite(captured.loss)):
+            for tensor, old in zip(self._statistics, before, strict=True):
+                tensor.copy_(old)
             return None
         for parameter, gradient in zip(self._parameters, captured.gradients, strict=True):
             parameter.grad = gradient
-        return captured.loss
+        return captured.loss.clone()  # the next replay writes to it
 
     def _of_kind(self, kind: Any, batch: Batch) -> _Captured | None:
         """The captured step of batches of this kind, if there is one."""
@@ -153,11 +176,14 @@ def capture(
     function: Callable[[], ResultT], device: torch.device
 ) -> tuple[Callable[[], None], ResultT]:
     """A CUDA graph of what a function does, as a function that does it again, and its results."""
-    graph = torch.cuda.CUDAGraph()
-    # Other threads may go on with what they do on the GPU.
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream(device)
+    # A process captures one graph at a time; other threads may go on with other work on the GPU.
+    # The streams are entered here as well, because torch leaves its own after an error.
     with (
+        _ONE_AT_A_TIME,
         torch.cuda.device(device),
-        torch.cuda.graph(graph, capture_error_mode="thread_local"),
+        torch.cuda.stream(stream),
+        torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"),
     ):
         results = function()
     return graph.replay, results

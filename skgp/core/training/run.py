@@ -74,7 +74,7 @@ class Run(Generic[ModuleT]):
         self.progress = progress
         self.n_batches = plan.n_batches(data.n_rows)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        self.loss, self._replay = replaying(loss, self.parameters, repeats=repeats)
+        self.loss, self._replay = replaying(loss, self.module, repeats=repeats)
         self.history = History()
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0

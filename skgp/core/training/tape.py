@@ -20,6 +20,7 @@ class Request(NamedTuple):
     draw : callable
     shape : tuple of int
     dtype : dtype
+    device : device
     """
 
     source: int
@@ -27,6 +28,7 @@ class Request(NamedTuple):
     draw: Draw
     shape: tuple[int, ...]
     dtype: torch.dtype
+    device: torch.device
 
     def drawn(self, generator: torch.Generator) -> Tensor:
         """The next such block of a generator."""
@@ -39,17 +41,14 @@ class Recorder(TapedStep):
     Attributes
     ----------
     requests : list of Request
-    blocks : list of Tensor
-        What was drawn.
     """
 
     requests: list[Request]
-    blocks: list[Tensor]
     _n_sources: int
 
     def __new__(cls, number: int) -> Self:
         recorder = super().__new__(cls, number)
-        recorder.requests, recorder.blocks, recorder._n_sources = [], [], 0
+        recorder.requests, recorder._n_sources = [], 0
         return recorder
 
     def source(self, seed: int) -> Taped:
@@ -64,11 +63,9 @@ class _Recorded(Taped):
         self._generator = generator_of_step(seed, step)
 
     def draw(self, draw: Draw, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        request = Request(*self._key, draw, tuple(shape), like.dtype)
-        block = request.drawn(self._generator).to(like.device)
+        request = Request(*self._key, draw, tuple(shape), like.dtype, like.device)
         self._step.requests.append(request)
-        self._step.blocks.append(block)
-        return block
+        return request.drawn(self._generator).to(like.device)
 
 
 class Player(TapedStep):
@@ -88,7 +85,10 @@ class Player(TapedStep):
     def __new__(cls, recorder: Recorder) -> Self:
         player = super().__new__(cls, recorder)
         player._requests = recorder.requests
-        player._blocks = [torch.empty_like(block) for block in recorder.blocks]
+        player._blocks = [
+            torch.empty(request.shape, dtype=request.dtype, device=request.device)
+            for request in recorder.requests
+        ]
         player.rewind()
         return player
 
@@ -123,4 +123,5 @@ class _Played(Taped):
         self._key = number, seed
 
     def draw(self, draw: Draw, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        return self._step.take(Request(*self._key, draw, tuple(shape), like.dtype))
+        request = Request(*self._key, draw, tuple(shape), like.dtype, like.device)
+        return self._step.take(request)
