@@ -369,3 +369,13 @@ def make_labels(n: int = 60) -> Data:
     labels = np.array(["bottom", "middle", "top"])
     y, y_new = (labels[np.searchsorted(edges, part)] for part in (rows.y, rows.y_new))
     return Data(rows.X, y, rows.X_new, y_new)
+
+
+def rows_of(case: Case, data: Data) -> tuple[Any, ...]:
+    """What the estimator is fitted to: rows of outputs alone, with labels, or with numbers."""
+    if case in EMBEDDINGS:
+        return (data.Y,)
+    if case in CLASSIFIERS:
+        labels = make_labels()
+        return labels.X, labels.y
+    return data.X, data.y

@@ -20,7 +20,7 @@ from contract_cases import (
     REPRESENTATIVES,
     Case,
     Data,
-    make_labels,
+    rows_of,
 )
 
 from skgp import DSPPRegressor, load, save
@@ -31,16 +31,6 @@ from skgp.core.training.graphs import Replayed, no_replay
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 CASES = REGRESSORS + ONE_OUTPUT + CLASSIFIERS + EMBEDDINGS
 _FEW = {"max_iter": 4, "dtype": "float64"}  # steps, before rounding has grown
-
-
-def rows_of(case: Case, data: Data) -> tuple[Any, ...]:
-    """What the estimator is fitted to: rows of X alone, with labels, or with numbers."""
-    if case in EMBEDDINGS:
-        return (data.Y,)
-    if case in CLASSIFIERS:
-        labels = make_labels()
-        return labels.X, labels.y
-    return data.X, data.y
 
 
 def fitted(case: Case, data: Data, device: str) -> Any:

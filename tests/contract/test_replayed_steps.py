@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data, make_labels
+from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data, rows_of
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import nn
 
@@ -44,15 +44,6 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(graphs, "capture", capture)
     monkeypatch.setattr(run, "replaying", replaying)
     return captured
-
-
-def rows_of(case: Case, data: Data) -> tuple[Any, ...]:
-    if case in EMBEDDINGS:
-        return (data.Y,)
-    if case in CLASSIFIERS:
-        labels = make_labels()
-        return labels.X, labels.y
-    return data.X, data.y
 
 
 def test_replayed_fits_are_the_computed_ones(

@@ -5,7 +5,7 @@ step that was captured, so that a loss that depends on it in secret gives itself
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from itertools import count
 from typing import Any
 
 import pytest
@@ -163,18 +163,22 @@ def test_a_loss_that_draws_something_else_is_computed(stand_in: Graphs) -> None:
     assert stand_in.n_replayed == 0
 
 
+def raising(loss: Any, n: int, error: Exception) -> Any:
+    """The loss, but an error at its n-th call."""
+    calls = count(1)
+
+    def of_call(batch: Batch, step: int) -> Tensor:
+        if next(calls) == n:
+            raise error
+        value: Tensor = loss(batch, step)
+        return value
+
+    return of_call
+
+
 def test_other_errors_of_a_loss_are_raised(stand_in: Graphs) -> None:
     line = Line()
-    n_calls = 0
-
-    def broken(batch: Batch, step: int) -> Tensor:
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == 11:
-            raise ValueError("of the user")
-        return line.loss(batch, step)
-
-    replayed = Replayed(broken, list(line.parameters()))
+    replayed = Replayed(raising(line.loss, 11, ValueError("of the user")), [*line.parameters()])
     for step in range(10):
         taken(replayed, line, batch_of(5, step), step)
     with pytest.raises(ValueError, match="of the user"):
@@ -228,20 +232,13 @@ def test_a_loss_is_not_that_of_the_next_step(stand_in: Graphs) -> None:
 
 def test_a_step_that_fails_while_it_is_recorded(stand_in: Graphs) -> None:
     """The next one is recorded instead."""
-    line, n_calls = Line(3), 0
-
-    def fails_once(batch: Batch, step: int) -> Tensor:
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == 10:
-            raise NotPositiveDefiniteError("singular")
-        return line.loss(batch, step)
-
-    replayed = Replayed(fails_once, list(line.parameters()))
-    for step in range(10):
-        with nullcontext() if step < 9 else pytest.raises(NotPositiveDefiniteError):
-            taken(replayed, line, batch_of(5, step), step)
-    replayed._loss = line.loss
+    line = Line(3)
+    singular = raising(line.loss, 10, NotPositiveDefiniteError("singular"))
+    replayed = Replayed(singular, [*line.parameters()])
+    for step in range(9):
+        taken(replayed, line, batch_of(5, step), step)
+    with pytest.raises(NotPositiveDefiniteError):
+        taken(replayed, line, batch_of(5, 9), 9)
     assert_same_steps(replayed, line, [batch_of(5, step) for step in range(10, 14)], 10)
     assert stand_in.n_replayed == 3
 
