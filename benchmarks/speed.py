@@ -454,9 +454,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run")
-    parser.add_argument(
-        "--device", default="cpu", help="of steps of `flat`, `deep` and of `epochs`"
-    )
+    parser.add_argument("--device", default="cpu", help="of the parts flat, deep, latent, readout")
     parser.add_argument("--steps", action="store_true", help="no predictions")
     parser.add_argument("--peak", choices=PEAKS, help="only one peak memory, in this process")
     arguments = parser.parse_args()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.likelihood import Observation, Predictive, Term, expected_log_prob
-from skgp.core.numerics.captures import is_capturing, spoilt
+from skgp.core.numerics.captures import is_capturing, nan_where
 from skgp.core.numerics.linalg import LOG_2PI
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -211,7 +211,7 @@ def _log_joint_normal(
         n_observed = mask.sum(-1)
     L, info = torch.linalg.cholesky_ex(cov)
     if is_capturing(L):
-        L = spoilt(L, (info > 0)[..., None, None])
+        L = nan_where((info > 0)[..., None, None], L)
     elif bool(info.any()):
         raise NotPositiveDefiniteError(
             "the covariance over outputs is not positive definite; raise noise_floor"

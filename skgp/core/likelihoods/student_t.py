@@ -10,7 +10,7 @@ from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.gaussian import log_normal, sum_observed
 from skgp.core.likelihoods.likelihood import Observation, Predictive
-from skgp.core.numerics.captures import is_capturing, spoilt
+from skgp.core.numerics.captures import is_capturing, nan_where
 from skgp.core.numerics.normal import normal_rule, refined
 
 _LEAST_DOF: Final = 2.5  # below, the variance has nearly all of its mass where there are no data
@@ -106,7 +106,7 @@ class StudentT(Observation):
         peak = torch.log1p(gap.detach().square() / (self.dof * self.scale_var).detach())
         far = peak > reach
         if is_capturing(far):
-            log_prob = spoilt(log_prob, far.any())
+            log_prob = nan_where(far.any(), log_prob)
         elif bool(far.any()):
             n = (peak.amax().clamp_max(2.0 * math.log(_OUTLIER)) + right) / deviation + _TAIL
             found = self._log_mixture(gap[far], f_var[far], math.ceil(n.item() / _FINE) + 1)

@@ -14,6 +14,6 @@ def is_capturing(tensor: Tensor) -> bool:
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
-def spoilt(value: Tensor, failed: Tensor) -> Tensor:
-    """A value, NaN where a flag, which broadcasts to it, is set."""
+def nan_where(failed: Tensor, value: Tensor) -> Tensor:
+    """A value, NaN where a bool tensor, which broadcasts to it, is True."""
     return torch.where(failed, math.nan, value)

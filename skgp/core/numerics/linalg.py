@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.captures import is_capturing, spoilt
+from skgp.core.numerics.captures import is_capturing, nan_where
 from skgp.core.numerics.triangular import (
     lower_between,
     lower_gram,
@@ -102,7 +102,7 @@ def _climb(
     rung = K.new_full(K.shape[:-2], first)
     if is_capturing(K):
         L, info = torch.linalg.cholesky_ex(regularised(K, rung))
-        return spoilt(L, (info > 0)[..., None, None]), rung
+        return nan_where((info > 0)[..., None, None], L), rung
     if not bool(torch.isfinite(K.sum())):
         raise NotPositiveDefiniteError(
             "a kernel matrix has non-finite entries; scale the inputs and check them for outliers"

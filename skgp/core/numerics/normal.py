@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.captures import is_capturing, spoilt
+from skgp.core.numerics.captures import is_capturing, nan_where
 from skgp.core.numerics.linalg import LOG_2PI
 
 _N_POINTS = 48
@@ -67,7 +67,7 @@ def refined(
     """
     narrow = finer.detach() > start
     if is_capturing(value):
-        return spoilt(value, narrow.any())
+        return nan_where(narrow.any(), value)
     if not bool(narrow.any()):
         return value
     times = finer[narrow].amax().clamp_max(_FINEST).item()

@@ -21,7 +21,7 @@ Replay = Callable[[Batch, int], Tensor | None]
 ResultT = TypeVar("ResultT")
 
 _ONE_AT_A_TIME: Final = Lock()
-_FIRST: Final = 10  # steps of a kind before it is captured, which takes as long as some dozen steps
+_FIRST: Final = 10  # steps of a kind before it is captured: a short fit would gain nothing by it
 
 
 def replaying(loss: Loss, module: nn.Module, *, repeats: bool) -> tuple[Loss, Replay]:
