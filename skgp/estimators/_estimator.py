@@ -288,7 +288,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             )
         model, curve = chunk.stream.model, [*getattr(self, "loss_curve_", []), chunk.loss]
         if recipe.divergence is not None:
-            attributes["_beta_reg"] = recipe.divergence(chunk.n_data)
+            attributes["_beta_reg"] = recipe.divergence(model, chunk.n_data)
         self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve)))
         self.n_samples_seen_, self._n_rows_seen = chunk.stream.n_seen, chunk.stream.n_rows
         self._optimizer_state, self._opening = chunk.stream.optimizer_state, chunk.stream.opening
@@ -363,7 +363,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "_optimizer_state": None,
             "_opening": None,
             "_built_with": self._fixed_parameters(),
-            "_beta_reg": None if recipe.divergence is None else recipe.divergence(table.n_data),
+            "_beta_reg": recipe.divergence and recipe.divergence(model, table.n_data),
             **remembered,
         }
 

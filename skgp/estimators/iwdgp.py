@@ -12,6 +12,7 @@ from skgp.core.layers.posteriors import Covariance
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, importance_weighted, plainly_weighted
 from skgp.distributions import NormalMixture, kernel_density
+from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation
 from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
@@ -28,6 +29,7 @@ from skgp.recipes.latent import (
     with_cells,
 )
 from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.noise import with_noise_share
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.stack import Beginning
@@ -35,9 +37,9 @@ from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
 
-# Rows up to which the divergences have all of their weight, with latent covariates and without.
+# Rows up to which the divergences have all of their weight, and those for targets that are noise.
 _FULL_ROWS: Final = 150.0
-_FULL_ROWS_OF_CHAINS: Final = 300.0
+_FULL_ROWS_OF_NOISE: Final = 1000.0
 
 
 @family(
@@ -77,8 +79,9 @@ class IWDGPRegressor(GPRegressor):
         list has a number for each layer of GPs, from the inputs upwards.
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). One gives a bound, but the bound of a deep GP
-        underfits: it charges for every hidden function. "auto" is one up to 150 rows, or 300 in an
-        architecture without "LV", and that number divided by the number of rows for more.
+        underfits: it charges for every hidden function. "auto" is one up to a number of rows, and
+        that number divided by the number of rows for more: 1,000 times the share of the noise in
+        the variance of y, which a GP estimates at the start, but at least 150.
     $max_iter
     $random_state
 
@@ -132,7 +135,16 @@ class IWDGPRegressor(GPRegressor):
     $early_stopping
     $regressor
 
-    $fitted_regressor
+    Attributes
+    ----------
+    beta_reg_ : float
+        Weight of the divergences in the fit.
+    $inducing_points
+    $attributes
+
+    Raises
+    ------
+    $raises
 
     See Also
     --------
@@ -259,8 +271,7 @@ class IWDGPRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         latent = pick(LatentLayers, self)
         has_covariates = "LV" in latent.parts
-        full_rows = _FULL_ROWS if has_covariates else _FULL_ROWS_OF_CHAINS
-        beta_reg = DivergenceWeight.of(self.beta_reg, full_rows, least=0.0)
+        beta_reg = DivergenceWeight.of(self.beta_reg, _FULL_ROWS, _FULL_ROWS_OF_NOISE, least=0.0)
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.
@@ -293,7 +304,7 @@ class IWDGPRegressor(GPRegressor):
             epochs=Epochs(usual=1500, least_steps=1500, most_steps=12_000),
         )
         if latent.parts == ["GP"]:
-            return recipe()
+            return self._with_noise(recipe())
         of_layers = recipe(
             below=partial(latent_blocks, latent, self.covariance),
             top=partial(covariate_top, latent),
@@ -305,7 +316,7 @@ class IWDGPRegressor(GPRegressor):
                 "partial_fit needs amortized=True: with amortized=False there are parameters for "
                 "each row of one training table"
             )
-        return replace(
+        of_layers = replace(
             of_layers,
             build=partial(with_cells, of_layers.build) if has_covariates else of_layers.build,
             loss=partial(covariate_loss, objective, self.n_samples, *weights),
@@ -313,6 +324,15 @@ class IWDGPRegressor(GPRegressor):
             goes_on=same_rows,
             no_stream=no_stream,
         )
+        return self._with_noise(of_layers)
+
+    beta_reg_ = property(_attributes.beta_reg)
+
+    def _with_noise(self, recipe: Recipe) -> Recipe:
+        """The recipe with a build that finds out what the weight of the divergences is to know."""
+        if self.beta_reg != "auto":
+            return recipe
+        return replace(recipe, build=partial(with_noise_share, recipe.build))
 
     def predict_dist(
         self, X: Any, *, method: Literal["mixture", "kde"] = "mixture"

@@ -91,6 +91,8 @@ class Model(nn.Module):
         Of the training rows, if nobody observed them.
     n_steps : int
         Training steps done, from which the draws of further ones are numbered.
+    noise_share : float
+        Share of the noise in the variance of the targets, for weights of divergences that know it.
     """
 
     x_scale: Scale
@@ -103,6 +105,7 @@ class Model(nn.Module):
         self.nodes = Trivial() if nodes is None else nodes
         self.inputs: LatentInputs | None = None
         self.n_steps = 0
+        self.noise_share = 0.0
 
     @property
     def stack(self) -> Any:

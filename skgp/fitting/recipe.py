@@ -251,7 +251,7 @@ class Recipe:
         Prepares a fitted model to go on with these rows; a ValueError if it cannot.
     no_stream : str, optional
         Why there is no training on chunks of a stream.
-    divergence : callable n_data -> float, optional
+    divergence : callable (Model, n_data) -> float, optional
         Weight of the divergences of what all rows share.
     passes : Passes
         How the element-wise functions of a step run.
@@ -272,7 +272,7 @@ class Recipe:
     with_rows: Callable[[Model, Table, int], Model] | None = None
     goes_on: Callable[[Model, Table], None] = with_any_rows
     no_stream: str | None = None
-    divergence: Callable[[float], float] | None = None
+    divergence: Callable[[Model, float], float] | None = None
     passes: Passes = EAGER
     repeats: Callable[[Model], bool] = never
     as_large: Callable[[Model], Callable[[Setup], Model]] | None = None

@@ -201,7 +201,7 @@ def covariate_loss(
         batch,
         model.nodes.generator(step),
         n_samples=n_samples,
-        beta_reg=beta_reg(n_data),
+        beta_reg=beta_reg(model, n_data),
         n_data=n_data,
     )
     return value + weight_decay * half_squared_norm(stack.features)

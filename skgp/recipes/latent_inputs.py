@@ -35,7 +35,7 @@ def latent_input_loss(
         model.likelihood,
         model.nodes(len(x), step),
         batch._replace(x=x),
-        beta_reg=beta_reg(n_data) * model.stack.divergence_share(step),
+        beta_reg=beta_reg(model, n_data) * model.stack.divergence_share(step),
         n_data=n_data,
         local_kl=local_kl,
     )

@@ -21,21 +21,35 @@ class DivergenceWeight:
     full_rows : float or None
         Rows up to which the weight is one. For more it falls in proportion to `beta_reg`, or is
         `beta_reg` at once if that is more than one.
+    full_rows_of_noise : float
+        The same for targets that are all noise; for others in proportion to its share of their
+        variance. The larger number of rows counts.
     """
 
     beta_reg: float
     full_rows: float | None = None
+    full_rows_of_noise: float = 0.0
 
     @classmethod
-    def of(cls, beta_reg: float | Literal["auto"], full_rows: float, least: float) -> Self:
-        """The weight that a parameter says; "auto" depends on the number of rows."""
-        return cls(least, full_rows) if beta_reg == "auto" else cls(float(beta_reg))
+    def of(
+        cls,
+        beta_reg: float | Literal["auto"],
+        full_rows: float,
+        full_rows_of_noise: float = 0.0,
+        *,
+        least: float,
+    ) -> Self:
+        """The weight that a parameter says; "auto" depends on the rows."""
+        if beta_reg != "auto":
+            return cls(float(beta_reg))
+        return cls(least, full_rows, full_rows_of_noise)
 
-    def __call__(self, n_data: float) -> float:
-        """For rows of this sum of weights."""
+    def __call__(self, model: Model, n_data: float) -> float:
+        """For a model of rows with this sum of weights."""
         if self.full_rows is None:
             return float(self.beta_reg)
-        return 1.0 if n_data <= self.full_rows else max(self.beta_reg, self.full_rows / n_data)
+        full_rows = max(self.full_rows, self.full_rows_of_noise * model.noise_share)
+        return 1.0 if n_data <= full_rows else max(self.beta_reg, full_rows / n_data)
 
 
 FULL_ROWS: Final = 1000.0  # up to which predictive objectives have whole divergences by default
@@ -55,7 +69,7 @@ def stack_loss(
     """Training loss of a batch, nats per row, with the penalty on the weights of networks."""
     stack = model.stack
     check_batch(stack.features, len(batch.x))
-    weight = beta_reg(n_data) * stack.divergence_share(step)
+    weight = beta_reg(model, n_data) * stack.divergence_share(step)
     parts = objective, stack, model.likelihood.at(step), model.nodes(len(batch.x), step), batch
     value = loss(*parts, beta_reg=weight, n_data=n_data)
     return value + weight_decay * sum(map(half_squared_norm, stack.networks))

@@ -66,7 +66,7 @@ def natural_gradients(
     apart = {id(p) for posterior in natural for p in posterior.parameters()}
     others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
     # A step of length rho multiplies the old precision by 1 - rho beta_reg.
-    rate = peak / max(1.0, beta_reg(n_data))
+    rate = peak / max(1.0, beta_reg(model, n_data))
     return NaturalGradient(natural, rate, n_data, Adam(others, learning_rate, _SECOND_MOMENT_DECAY))
 
 

@@ -296,28 +296,49 @@ def test_a_smooth_function_of_one_input_is_learned() -> None:
 # ------------------------------------------------------------------ weight of the divergences
 
 
-@pytest.mark.parametrize(
-    ("architecture", "n", "weight"),
-    [
-        *[("LV-GP", 100, 1.0), ("LV-GP", 150, 1.0), ("LV-GP", 600, 0.25)],
-        *[("GP", 150, 1.0), ("GP-GP", 300, 1.0), ("GP-GP", 600, 0.5)],
-    ],
-)
+def noisy_rows(n: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """A plane with noise that has this share of the variance of y."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2))
+    f, noise = X.sum(1), rng.standard_normal(n)
+    f, noise = (values - values.mean() for values in (f, noise))
+    return X, np.sqrt(1 - share) * f / f.std() + np.sqrt(share) * noise / noise.std()
+
+
+SMALL = {"max_iter": 3, "n_inducing": 8, "dtype": "float64", "random_state": 0}
+
+
+@pytest.mark.parametrize("architecture", ["GP", "GP-GP", "LV-GP"])
+@pytest.mark.parametrize(("n", "weight"), [(100, 1.0), (150, 1.0), (600, 0.25)])
 def test_divergences_weigh_as_for_few_rows(architecture: str, n: int, weight: float) -> None:
-    """As for 150 rows, without latent covariates 300."""
-    X, y = make_bimodal(n, random_state=0)
-    made = {
-        "architecture": architecture,
-        "max_iter": 3,
-        "n_inducing": 8,
-        "dtype": "float64",
-        "random_state": 0,
-    }
+    """As for 150 rows where there is little noise."""
+    X, y = noisy_rows(n, 0.05)
+    made = {**SMALL, "architecture": architecture}
     auto = IWDGPRegressor(**made).fit(X, y)
+    assert auto.beta_reg_ == weight
     explicit = IWDGPRegressor(**made, beta_reg=weight).fit(X, y)
     assert auto.loss_curve_ == explicit.loss_curve_
     other = IWDGPRegressor(**made, beta_reg=0.9 * weight).fit(X, y)
     assert auto.loss_curve_ != other.loss_curve_
+
+
+@pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
+def test_divergences_weigh_more_where_targets_are_noisy(share: float) -> None:
+    """As for 1,000 rows times the share of the noise, which a GP finds."""
+    n = 800
+    X, y = noisy_rows(n, share)
+    model = IWDGPRegressor(**SMALL, architecture="LV-GP").fit(X, y)
+    assert model.beta_reg_ == pytest.approx(1000 * share / n, rel=0.15)
+
+
+def test_noise_is_averaged_over_outputs_whatever_their_units() -> None:
+    X, y = noisy_rows(800, 0.5)
+    Y = np.column_stack([y, noisy_rows(800, 0.1)[1]])
+    of_both = IWDGPRegressor(**SMALL, architecture="LV-GP").fit(X, Y).beta_reg_
+    assert of_both == pytest.approx(1000 * 0.3 / 800, rel=0.15)
+    # Smaller units, which nothing scales away.
+    raw = IWDGPRegressor(**SMALL, architecture="LV-GP", normalize_y=False).fit(X, Y / 2)
+    assert raw.beta_reg_ == pytest.approx(of_both, rel=0.1)
 
 
 @pytest.mark.parametrize(("n_components", "n_rows"), [(8, 2048), (128, 128), (2048, 8)])
