@@ -13,9 +13,8 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import start_hyperparameters
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import CERTAIN_VAR, INITIAL_NOISE, each_gp
+from skgp.recipes.stack import CERTAIN_VAR, INITIAL_NOISE, MANY_INDUCING, each_gp
 
-_INDUCING: Final = 128  # as many as a model with latent covariates has, which share the k-means
 _JITTER: Final = 1e-6
 
 
@@ -36,7 +35,7 @@ def noise_share(setup: Setup) -> float:
     x, Y = setup.x, setup.Y.nan_to_num().mT
     few, weight = setup.few()
     kernel = make_kernel("matern52", len(Y), x.shape[1], math.sqrt(x.shape[1]))
-    Z = setup.centres(x, _INDUCING)
+    Z = setup.centres(x, MANY_INDUCING)
     posterior = make_posterior("diagonal", torch.zeros(len(Y), len(Z)), CERTAIN_VAR)
     layer = SparseGP(kernel, each_gp(kernel, Z), posterior, _JITTER).double()
     noise_var = start_hyperparameters(layer, x[few], Y[:, few], weight, INITIAL_NOISE)
