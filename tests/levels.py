@@ -61,6 +61,7 @@ LEVELS = (
         "skgp.recipes.hidden",
         "skgp.recipes.latent",
         "skgp.recipes.latent_inputs",
+        "skgp.recipes.noise",
         "skgp.recipes.optimizers",
         "skgp.recipes.outputs",
         "skgp.recipes.tops",

@@ -42,7 +42,7 @@ BROKEN = {
     },
     "option": {"command": "python -m benchmarks.speed --thread 1"},
     "result": {
-        "command": "python -m benchmarks.tables dspp2020 --methods DGP-3",
+        "command": "python -m benchmarks.tables iwvi2019 --methods 'LV-GP-GP IWVI, bound'",
         "verdict": "works",
     },
     "page": {"page": "doc/benchmarks/dspp2021.md"},

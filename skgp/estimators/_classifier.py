@@ -58,8 +58,8 @@ class Classifier(ClassifierMixin, Estimator):
             between 1e-15 and 1e15.
         X_val, y_val, sample_weight_val : array-like, optional
             Held-out rows, of classes that are in y: their mean log probability is recorded after
-            each epoch and, with `early_stopping`, decides when to stop. Without them
-            `early_stopping` holds out `validation_fraction` of the rows.
+            each epoch and decides when to stop, where `early_stopping` says that held-out rows do.
+            Without them it holds out `validation_fraction` of the rows.
 
         Returns
         -------

@@ -45,9 +45,10 @@ OPTIMUM_OR_EPOCHS: Final = Deviation(
         Number of epochs. With one target and up to 4,000 rows, "auto" finds the optimum of the
         bound: up to 100 iterations of L-BFGS with q(u) integrated out (Titsias 2009), each counted
         as an epoch, and then the best q(u). This needs a full covariance, `beta_reg=1`,
-        `optimizer="adam"`, and neither `gamma`, `n_orthogonal`, `feature_extractor`,
-        `early_stopping` nor `dtype="float32"`. With standardised inputs and targets, a named kernel
-        then has a weak log-normal prior of unit standard deviation, centred where it starts.
+        `optimizer="adam"`, `likelihood="normal"`, and neither `gamma`, `n_orthogonal`,
+        `feature_extractor`, `early_stopping` nor `dtype="float32"`. With standardised inputs and
+        targets, an RBF or Matern kernel by name then has a weak log-normal prior of unit standard
+        deviation, centred where it starts.
         Otherwise "auto" takes $auto_epochs epochs: fewer if these are more than $most_steps steps
         (but at least 3), more if they are fewer than $least_steps steps.
     """,
@@ -56,10 +57,11 @@ OPTIMUM_OR_EPOCHS: Final = Deviation(
 FOUND_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
-        Number of epochs; `early_stopping` may end the fit sooner. Without it "auto" takes
-        $auto_epochs: fewer if these are more than $most_steps steps (but at least 3), more if they
-        are fewer than $least_steps steps. With it "auto" allows 400 epochs of a data set of one
-        batch. Of a larger one it allows 5,000 steps, or the epochs above if these take more.
+        Number of epochs; `early_stopping` may end the fit sooner. "auto" takes $auto_epochs: fewer
+        if these are more than $most_steps steps (but at least 3), more if they are fewer than
+        $least_steps steps. With `early_stopping="auto"` it allows more: 400 epochs of a data set of
+        one batch, and 5,000 steps of one of up to a hundred batches, if the epochs above take
+        fewer.
     """,
 )
 FOUND_STOPPING: Final = Deviation(
@@ -71,14 +73,16 @@ FOUND_STOPPING: Final = Deviation(
         How held-out rows choose the number of epochs. "auto" depends on the number of rows. From 20
         rows up to `batch_size`, it cross-validates: five folds (three above 200 rows) score each
         epoch, and one model of all rows trains for the fewest epochs that scored within `tol` of
-        the best. Up to a hundred times `batch_size`, it averages the parameters of the last epochs,
-        at a steady learning rate: `learning_rate_init`, or three times that in a regression of up
-        to ten times `batch_size` rows. When this average no longer scores better on the held-out
-        rows, training goes on from the best one with shorter steps for as long as these gain. Then
-        the learning rate falls to zero, and the best model is kept. For still more rows "auto" is
-        False: `max_iter` epochs in one cycle of the learning rate. True runs one cycle, stops when
-        the held-out score no longer improves, and keeps the best parameters. The held-out rows are
-        those of `X_val`, or else a share `validation_fraction` of the training rows.
+        the best; `X_val` is scored and decides nothing. Up to a hundred times `batch_size`, it
+        averages the parameters of the last epochs, at a steady learning rate: `learning_rate_init`,
+        or three times that in a regression of up to ten times `batch_size` rows. When this average
+        no longer scores better on the held-out rows, training goes on from the best one with
+        shorter steps for as long as these gain. There, gains below 0.01 nats per row do not count,
+        and at least a hundred steps have to pass without one. Then the learning rate falls to zero,
+        and the best model is kept. For still more rows "auto" is False: `max_iter` epochs in one
+        cycle of the learning rate. True runs one cycle, stops when the held-out score no longer
+        improves, and keeps the best parameters. The held-out rows are those of `X_val`, or else a
+        share `validation_fraction` of the training rows.
     """,
 )
 _NORMALIZE_X: Final = Parameter(
@@ -136,7 +140,7 @@ FIT_PARAMETERS: Final[Group] = (
         input_warping : bool or "auto", default=$default
             Whether the kernel sees power transforms of the columns that are strongly skewed
             (`input_powers_`). "auto": if a bound on the marginal likelihood is higher with them,
-            by 0.02 nats per row. Only with `normalize_X`, kernels by name and no
+            by 0.02 nats per row. Only with `normalize_X`, RBF and Matern kernels by name, and no
             `feature_extractor`.
         """,
     ),
@@ -198,7 +202,7 @@ _MINIBATCH: Final[Group] = (
         "float",
         "0.03",
         [Interval(Real, 0, None, closed="neither")],
-        "Peak of the one-cycle schedule of Adam.",
+        "Learning rate of Adam: the peak of one cycle, unless `early_stopping` says otherwise.",
     ),
 )
 _STOPPING: Final[Group] = (

@@ -69,8 +69,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
             between 1e-15 and 1e15.
         X_val, y_val, sample_weight_val : array-like, optional
-            Held-out rows: their mean log density is recorded after each epoch and, with
-            `early_stopping`, decides when to stop. Without them `early_stopping` holds out
+            Held-out rows: their mean log density is recorded after each epoch and decides when to
+            stop, where `early_stopping` says that held-out rows do. Without them it holds out
             `validation_fraction` of the rows, copies of a row together. A row counts as -20 nats
             per output in standardised units at least, so that one wrong target cannot decide.
 

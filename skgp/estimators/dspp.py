@@ -56,10 +56,10 @@ class DSPPRegressor(GPRegressor):
         Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
         grows with M^2. A list has a number for each layer of GPs, from the inputs upwards; steps
         are shorter where the last is larger than the first. "auto" is 64 up to `batch_size` rows,
-        where more overfit. If these leave more than a tenth of the noise variance of up to 600 rows
-        unexplained, the top layer has one for each row, and a tenth of `jitter`. Up to ten times as
-        many rows it is three times the square root of their number, at most 300. It is 300 for more
-        rows and for streams.
+        where more overfit, or 150 for functions that share them. If these leave more than a tenth
+        of the noise variance of up to 600 rows unexplained, the top layer has one for each row, and
+        a tenth of `jitter`. Up to ten times as many rows it is three times the square root of their
+        number, at most 300. It is 300 for more rows and for streams.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it

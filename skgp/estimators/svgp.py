@@ -38,8 +38,9 @@ from skgp.recipes.warping import Warping
 class SVGPRegressor(GPRegressor):
     r"""Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 
-    The fit maximises the evidence lower bound by minibatches. The predictive distribution of a row
-    is one normal, and most of its variance is noise that is the same for all rows.
+    The fit maximises the evidence lower bound: of one target on up to 4,000 rows directly, else by
+    minibatches (see `max_iter`). The predictive distribution of a row is one normal, and most of
+    its variance is noise that is the same for all rows.
 
     Parameters
     ----------
