@@ -305,7 +305,7 @@ def noisy_rows(n: int, share: float) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sqrt(1 - share) * f / f.std() + np.sqrt(share) * noise / noise.std()
 
 
-SMALL = {"max_iter": 3, "n_inducing": 8, "dtype": "float64", "random_state": 0}
+SHORT = {"max_iter": 3, "n_inducing": 8, "dtype": "float64", "random_state": 0}
 
 
 @pytest.mark.parametrize("architecture", ["GP", "GP-GP", "LV-GP"])
@@ -313,7 +313,7 @@ SMALL = {"max_iter": 3, "n_inducing": 8, "dtype": "float64", "random_state": 0}
 def test_divergences_weigh_as_for_few_rows(architecture: str, n: int, weight: float) -> None:
     """As for 150 rows where there is little noise."""
     X, y = noisy_rows(n, 0.05)
-    made = {**SMALL, "architecture": architecture}
+    made = {**SHORT, "architecture": architecture}
     auto = IWDGPRegressor(**made).fit(X, y)
     assert auto.beta_reg_ == weight
     explicit = IWDGPRegressor(**made, beta_reg=weight).fit(X, y)
@@ -327,17 +327,17 @@ def test_divergences_weigh_more_where_targets_are_noisy(share: float) -> None:
     """As for 1,000 rows times the share of the noise, which a GP finds."""
     n = 800
     X, y = noisy_rows(n, share)
-    model = IWDGPRegressor(**SMALL, architecture="LV-GP").fit(X, y)
+    model = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, y)
     assert model.beta_reg_ == pytest.approx(1000 * share / n, rel=0.15)
 
 
 def test_noise_is_averaged_over_outputs_whatever_their_units() -> None:
     X, y = noisy_rows(800, 0.5)
     Y = np.column_stack([y, noisy_rows(800, 0.1)[1]])
-    of_both = IWDGPRegressor(**SMALL, architecture="LV-GP").fit(X, Y).beta_reg_
+    of_both = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, Y).beta_reg_
     assert of_both == pytest.approx(1000 * 0.3 / 800, rel=0.15)
     # Smaller units, which nothing scales away.
-    raw = IWDGPRegressor(**SMALL, architecture="LV-GP", normalize_y=False).fit(X, Y / 2)
+    raw = IWDGPRegressor(**SHORT, architecture="LV-GP", normalize_y=False).fit(X, Y / 2)
     assert raw.beta_reg_ == pytest.approx(of_both, rel=0.1)
 
 
