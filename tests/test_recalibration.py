@@ -141,3 +141,24 @@ def test_probabilities_of_zero_have_a_temperature() -> None:
     dist = Bernoulli([0.0, 1.0, 1.0])
     assert best_temperature(dist, np.array([0, 1, 1]), np.ones(3)) < 0.01
     assert 100.0 < best_temperature(dist, np.array([0, 1, 0]), np.ones(3)) <= 1000.0
+
+
+def test_temperature_does_not_depend_on_which_class_is_second() -> None:
+    """One row that is certain and wrong, of the class whose probability is 1 - p."""
+    rng = np.random.default_rng(0)
+    logit = 3.0 * rng.standard_normal(2000)
+    y = (rng.random(2000) < 1.0 / (1.0 + np.exp(-2.0 * logit))).astype(int)
+    logit[0], y[0] = 30.0, 0
+    second = 1.0 / (1.0 + np.exp(-logit))
+    both = np.column_stack([1.0 / (1.0 + np.exp(logit)), second])
+    weight = np.ones(2000)
+    expected = best_temperature(Categorical(both), y, weight)
+    assert 0.4 < expected < 0.7
+    for probs, labels in [(both, y), (both[:, ::-1], 1 - y)]:
+        dist = Bernoulli.of_columns(probs)
+        np.testing.assert_allclose(best_temperature(dist, labels, weight), expected, rtol=1e-6)
+
+
+def test_a_small_probability_of_the_first_class_keeps_its_digits() -> None:
+    dist = Bernoulli.of_columns([[np.exp(-18.0), 1.0 - np.exp(-18.0)]])
+    np.testing.assert_allclose(tempered(dist, 0.4).logpmf([0]), [-45.0], rtol=1e-6)

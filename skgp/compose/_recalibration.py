@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
 
 from skgp.distributions import Bernoulli, Categorical, DiscreteDistribution, NormalMixture
 
@@ -111,7 +112,14 @@ def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> 
     """
     used = weight > 0.0
     dist, y, weight = dist[used], y[used], weight[used]
-    return _maximiser(lambda t: float(weight @ _floored(tempered(dist, t).pmf(y))))
+    logits = _floored(np.asarray(dist))
+    of_label = logits[np.asarray(y)[:, None] == dist.classes]
+
+    def log_probability(temperature: float) -> float:
+        total = logsumexp(logits / temperature, axis=1)
+        return float(weight @ (of_label / temperature - total))
+
+    return _maximiser(log_probability)
 
 
 def tempered(dist: Any, temperature: float) -> Any:
@@ -119,8 +127,8 @@ def tempered(dist: Any, temperature: float) -> Any:
     logits = _floored(np.asarray(dist)) / temperature
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
-    classes = dist.classes
-    return Bernoulli(p[:, 1], classes) if type(dist) is Bernoulli else Categorical(p, classes)
+    kind = Bernoulli.of_columns if type(dist) is Bernoulli else Categorical
+    return kind(p, dist.classes)
 
 
 def _floored(p: FloatArray) -> FloatArray:

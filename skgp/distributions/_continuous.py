@@ -148,6 +148,24 @@ class ContinuousDistribution(Distribution):
             NaN where `y` is NaN.
         """
 
+    def cdf_ends(self, y: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Probabilities of less than `y`, and of at most `y`.
+
+        They differ where a value has a probability of its own: a count, or an atom.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,) or (n, P), or scalar
+            Points, in the units of the target; or several for each, as `logpdf` takes them.
+
+        Returns
+        -------
+        below, up_to : ndarrays of shape (n,) or (n, P), of k points (n, k) or (n, P, k)
+            NaN where `y` is NaN. The second is `cdf`.
+        """
+        up_to = self.cdf(y)
+        return up_to, up_to
+
     @abstractmethod
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
         """Quantiles, the inverse of `cdf`.

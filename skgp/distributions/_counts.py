@@ -23,6 +23,8 @@ _ROUNDING: Final = 1e-12  # of a probability that may be that of a count
 _TAIL: Final = 1e-6  # of the counts that a CRPS leaves out, which has its square
 _MOST_COUNTS: Final = 150  # of which a CRPS looks at each
 _PIECES: Final = 50  # of more counts
+_RESOLVED: Final = 2.0  # standard deviation of a component, in pieces, that these resolve
+_OWN: Final = np.arange(-6.0, 6.5, 0.5)  # ends of pieces of a narrower one, in units of it
 _LARGEST_RATE: Final = 1e15  # of a sample
 
 
@@ -131,6 +133,9 @@ class CountMixture(ContinuousDistribution):
     def sf(self, y: npt.ArrayLike) -> FloatArray:
         return self._per_point(partial(self._cdf, upper=True), self._points(y))
 
+    def cdf_ends(self, y: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        return self.cdf(np.ceil(self._points(y)) - 1.0), self.cdf(y)
+
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
         levels = probabilities(q)
         return self._per_point(self._quantile, np.broadcast_to(levels, self.shape + levels.shape))
@@ -156,10 +161,14 @@ class CountMixture(ContinuousDistribution):
         # The integral of (F(x) - 1{x >= y})^2; between integers F is constant.
         q = np.full(rows.size, _TAIL)
         low, high = self._quantile(rows, q), self._quantile(rows, 1.0 - q)
+        weights, mean, std = self._components(rows)
+        with np.errstate(over="ignore"):
+            spread = np.sqrt(std**2 + self._dispersion + np.exp(-mean))
         out = np.where(np.isnan(y), np.nan, np.inf)
         for i in np.flatnonzero(np.isfinite(y)):
             at = np.floor(y[i])
-            edges = np.unique([*_places(low[i], high[i] + 1.0), at, at + 1.0])
+            components = mean[i, weights[i] > 0.0], spread[i, weights[i] > 0.0]
+            edges = np.unique([*_places(low[i], high[i] + 1.0, *components), at, at + 1.0])
             counts, lengths = _nodes(edges)
             F = self._cdf(np.full(counts.size, rows[i]), counts, upper=False)
             terms = np.where(counts < at, F, 1.0 - F) ** 2
@@ -279,12 +288,20 @@ class CountMixture(ContinuousDistribution):
         return dist
 
 
-def _places(low: float, high: float) -> FloatArray:
-    """The integers from low to high or, of many, some at about equal ratios."""
+def _places(low: float, high: float, mean: FloatArray, spread: FloatArray) -> FloatArray:
+    """The integers from low to high or, of many, some at about equal ratios.
+
+    Components whose counts have logs of these means and standard deviations (S,) get some of their
+    own if they are narrower than that.
+    """
     if high - low <= _MOST_COUNTS:
         return np.arange(low, high + 1.0)
     ends = np.log1p([low, high])
-    inner = np.floor(np.expm1(np.linspace(ends[0], ends[1], _PIECES + 1)[1:-1]))
+    wide = np.linspace(ends[0], ends[1], _PIECES + 1)
+    narrow = spread < _RESOLVED * (wide[1] - wide[0])
+    own = mean[narrow, None] + spread[narrow, None] * _OWN
+    with np.errstate(over="ignore"):
+        inner = np.floor([*np.expm1(wide[1:-1]), *np.exp(own).ravel()])
     return np.asarray([low, *np.clip(inner, low, high), high])
 
 

@@ -201,6 +201,32 @@ class Bernoulli(DiscreteDistribution):
         p = _checked(p)
         self._store(_probs=np.column_stack([1.0 - p, p]), _classes=_check_classes(classes, 2))
 
+    @classmethod
+    def of_columns(cls, probs: npt.ArrayLike, classes: npt.ArrayLike | None = None) -> Self:
+        """From the probabilities of both classes, of which a small one keeps its digits.
+
+        Parameters
+        ----------
+        probs : array-like of shape (n, 2)
+            Each row sums to one (within 1e-6, and is then normalised).
+        classes : array-like of shape (2,), default=None
+            Labels of the classes; None means 0 and 1.
+
+        Returns
+        -------
+        Bernoulli
+
+        Raises
+        ------
+        ValueError
+            If a row is no probability vector of two classes, or the classes are not two different
+            labels.
+        """
+        dist = cls.__new__(cls)
+        both = Categorical(probs, _check_classes(classes, 2))
+        dist._store(_probs=both._probs, _classes=both._classes)
+        return dist
+
     def mean(self) -> FloatArray:
         """Probability of the second class, the mean of its indicator.
 

@@ -46,8 +46,10 @@ def _of_normals(dist: NormalMixture, lower: FloatArray, upper: FloatArray) -> Fl
 
 @log_probability.register
 def _of_transformed(dist: MonotoneTransformed, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    # With the whole of an atom at either bound, whether the transformation rises or falls.
     a, b = dist._place(lower), dist._place(upper)
-    return log_probability(dist._base, np.minimum(a, b), np.maximum(a, b))
+    first, last = dist._end(np.minimum(a, b), -1.0), dist._end(np.maximum(a, b), 1.0)
+    return log_probability(dist._base, first, last)
 
 
 @log_probability.register

@@ -99,4 +99,5 @@ def _classes(parts: Sequence[DiscreteDistribution]) -> DiscreteDistribution:
     if not all(np.array_equal(part.classes, classes) for part in parts):
         raise ValueError("mix needs distributions with the same classes")
     p = np.mean([np.asarray(part) for part in parts], axis=0)
-    return Bernoulli(p[:, 1], classes) if type(parts[0]) is Bernoulli else Categorical(p, classes)
+    kind = Bernoulli.of_columns if type(parts[0]) is Bernoulli else Categorical
+    return kind(p, classes)

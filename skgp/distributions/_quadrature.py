@@ -6,7 +6,8 @@ import numpy as np
 
 from skgp.distributions._chunks import chunks_by_cost
 from skgp.distributions._density import logpdf_at_nodes
-from skgp.distributions._typing import FloatArray, IntArray
+from skgp.distributions._magnitude import binary_exponent
+from skgp.distributions._typing import BoolArray, FloatArray, IntArray
 
 # Every component is resolved by panels of one of its standard deviations, out to nine of them or
 # more.
@@ -63,3 +64,27 @@ def entropy(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
         log_f = logpdf_at_nodes(nodes, log_w[cells], mean[cells], std[cells])
         out[cells] = -np.sum(weights * np.exp(log_f) * np.maximum(log_f, -1e300), axis=1)
     return out
+
+
+def moment_at_nodes(
+    y: FloatArray, weights: FloatArray, centre: FloatArray | None, share: float
+) -> tuple[FloatArray, BoolArray]:
+    """A moment of cells by nodes (cells, G), and whether it goes on beyond the ends of them."""
+    if centre is None:
+        terms = weights * y
+        value = total = np.sum(terms, axis=1)
+    else:
+        # Squared in a power of two near the largest deviation of their cell.
+        with np.errstate(invalid="ignore"):  # an infinite mean
+            deviation = y - centre
+        unit = binary_exponent(deviation)
+        terms = weights * np.ldexp(deviation, -unit) ** 2
+        total = np.sum(terms, axis=1)
+        value = np.ldexp(np.sqrt(total), unit[:, 0])
+    with np.errstate(invalid="ignore", over="ignore"):
+        ends = np.abs(terms[:, :PANEL_NODES].sum(axis=1))
+        ends += np.abs(terms[:, -PANEL_NODES:].sum(axis=1))
+        is_cut: BoolArray = ends > share * np.abs(total)
+        if is_cut.any():  # unless terms of two signs cancel
+            is_cut[is_cut] = ends[is_cut] > share * np.abs(terms[is_cut]).sum(axis=1)
+    return value, is_cut

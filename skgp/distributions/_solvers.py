@@ -16,6 +16,7 @@ from skgp.distributions._magnitude import common_unit
 from skgp.distributions._typing import FloatArray
 
 _MAX_ITER = 400
+_MAX_HALVINGS = 2200  # from one end of the range of float64 to a spacing at the other
 _RELATIVE_TAIL_TOLERANCE = 1e-12
 _STEP_TOLERANCE = 1e-10
 _MAX_STARTS = 64
@@ -52,7 +53,7 @@ def quantile(q: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray
     low, high = component.min(axis=1), component.max(axis=1)
     point = np.clip(np.sum(np.exp(log_w) * component, axis=1), low, high)
     step = high - low
-    for _ in range(_MAX_ITER):
+    for _ in range(_MAX_HALVINGS):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             tail = cdf(point, log_w, mean, std)
             excess = np.log(tail / p)
@@ -69,7 +70,7 @@ def quantile(q: FloatArray, log_w: FloatArray, mean: FloatArray, std: FloatArray
         active, p, low, high = active[go], p[go], low[go], high[go]
         log_w, mean, std = log_w[go], mean[go], std[go]
         step, point = (proposal - point)[go], proposal[go]
-    else:  # bisection of float64 ends long before; kept so that no cell is ever left unset
+    else:  # bisection of float64 has ended before; kept so that no cell is ever left unset
         x[active] = point
     return np.asarray(sign * x)
 

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
-from skgp.distributions._magnitude import binary_exponent
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import Names
-from skgp.distributions._quadrature import PANEL_NODES, REACH, panel_quadrature
+from skgp.distributions._quadrature import REACH, moment_at_nodes, panel_quadrature
 from skgp.distributions._typing import BoolArray, FloatArray, IntArray, RandomState
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
@@ -27,6 +26,8 @@ _STEP = 1e-3
 # Relative error that the values of a transformation may have, one in float32 too.
 _ROUNDING = 1e-7
 _FAR = 10.0  # standard deviations of the base
+_FLAT = 0.05  # the least length of a constant stretch: values of float32 have short ones
+_HALVINGS = 50  # of a distance: the end of such a stretch is right to rounding
 # Standard deviations of components that moments look at, more if the last panels have such a share.
 _REACHES = (REACH, 14, 24, 38)
 _NEGLIGIBLE = 3e-9
@@ -46,8 +47,8 @@ class MonotoneTransformed(ContinuousDistribution):
 
     A transformation that is constant over a range of z, as the inverse of a QuantileTransformer is
     beyond the extremes of what it was fitted to, puts atoms into the distribution of Y. Moments,
-    quantiles, samples and the CRPS have them; `pdf` and `logpdf` are of the continuous part alone,
-    whose mass is less than one, and `cdf` at an atom may be any number between its limits there.
+    quantiles, samples, `cdf` and the CRPS have them; `pdf` and `logpdf` are of the continuous part
+    alone, whose mass is less than one.
 
     Parameters
     ----------
@@ -108,6 +109,11 @@ class MonotoneTransformed(ContinuousDistribution):
         )
 
     @property
+    def base(self) -> NormalMixture:
+        """Distribution of Z."""
+        return self._base
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the mean: (n,) or (n, P)."""
         return self._base.shape
@@ -148,12 +154,13 @@ class MonotoneTransformed(ContinuousDistribution):
         return _add_log_slope(self._base.joint_logpdf(z), slope.reshape(len(self), -1).sum(axis=1))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._place(self._points(y))
-        return np.where(self._beside(self._sign, z) > 0.0, self._base.cdf(z), self._base.sf(z))
+        return self._tail(y, self._sign, upper=False)
 
     def sf(self, y: npt.ArrayLike) -> FloatArray:
-        z = self._place(self._points(y))
-        return np.where(self._beside(self._sign, z) > 0.0, self._base.sf(z), self._base.cdf(z))
+        return self._tail(y, self._sign, upper=True)
+
+    def cdf_ends(self, y: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        return self._tail(y, -self._sign, upper=False), self.cdf(y)
 
     def ppf(self, q: npt.ArrayLike) -> FloatArray:
         levels = probabilities(q)
@@ -245,6 +252,38 @@ class MonotoneTransformed(ContinuousDistribution):
             side *= self._beyond(y, some + side * sign * step) == side
         return np.where(side == 0.0, z, np.copysign(np.inf, side * sign))
 
+    def _tail(self, y: npt.ArrayLike, direction: FloatArray, *, upper: bool) -> FloatArray:
+        """Probability above y or up to it, with or without its atom by the direction of its end."""
+        z = self._end(self._place(self._points(y)), direction)
+        is_lower = (self._beside(self._sign, z) > 0.0) != upper
+        return np.where(is_lower, self._base.cdf(z), self._base.sf(z))
+
+    def _end(self, z: FloatArray, direction: float | FloatArray) -> FloatArray:
+        """The end, in a direction, of the stretch at z over which `inverse_func` is constant.
+
+        It is z where there is none, and infinite where the stretch goes on for ten deviations.
+        """
+        direction = self._beside(direction, z)
+        mean, std = (self._beside(x, z) for x in (self._base.mean(), self._base.std()))
+        start = np.where(np.isfinite(z), z, mean)
+        image = self._apply(self._inverse_func, start, "inverse_func")
+
+        def is_flat(step: FloatArray) -> BoolArray:
+            at = self._apply(self._inverse_func, start + direction * step, "inverse_func")
+            return np.isfinite(z) & (at == image)
+
+        inside = _FLAT * std
+        if not (some := is_flat(inside)).any():
+            return z
+        outside = np.abs(start - mean) + _FAR * std
+        is_endless = is_flat(outside)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (inside + outside)
+            flat = is_flat(middle)
+            inside, outside = np.where(flat, middle, inside), np.where(flat, outside, middle)
+        end = np.where(is_endless, direction * np.inf, start + direction * inside)
+        return np.where(some, end, z)
+
     def _beyond(self, y: FloatArray, z: FloatArray) -> FloatArray:
         """Whether values are above the images of z, 1, or below, -1, by more than rounding."""
         image = self._apply(self._inverse_func, z, "inverse_func")
@@ -270,7 +309,7 @@ class MonotoneTransformed(ContinuousDistribution):
         result = _apply(func, columns.reshape(-1, *columns.shape[2:]), name)
         return np.moveaxis(result.reshape(columns.shape), 1, -1)
 
-    def _beside(self, values: FloatArray, points: FloatArray) -> FloatArray:
+    def _beside(self, values: float | FloatArray, points: FloatArray) -> FloatArray:
         """Values of rows or outputs, with the axis of the points if there is one."""
         whole = np.broadcast_to(values, self.shape)
         return whole if points.ndim == self.ndim else whole[..., np.newaxis]
@@ -298,7 +337,7 @@ class MonotoneTransformed(ContinuousDistribution):
         for cells, z, weights, parts in self._quadrature(reach=reach):
             at = None if centre is None else centre[cells, None]
             share = _NEGLIGIBLE if parts[0].shape[1] == 1 else _NEGLIGIBLE_OF_MIXTURES
-            found = _moment(self._at_nodes(z), weights, at, share)
+            found = moment_at_nodes(self._at_nodes(z), weights, at, share)
             out[cells], is_cut.reshape(-1)[cells] = found
         rows = np.flatnonzero(is_cut.any(axis=1))
         if rows.size and reach < _REACHES[-1]:
@@ -332,30 +371,6 @@ def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
         raise ValueError(f"{name} must act elementwise: it turned shape {values.shape} into "
                          f"{result.shape}")  # fmt: skip
     return result
-
-
-def _moment(
-    y: FloatArray, weights: FloatArray, centre: FloatArray | None, share: float
-) -> tuple[FloatArray, BoolArray]:
-    """A moment of cells by nodes (cells, G), and whether it goes on beyond the ends of them."""
-    if centre is None:
-        terms = weights * y
-        value = total = np.sum(terms, axis=1)
-    else:
-        # Squared in a power of two near the largest deviation of their cell.
-        with np.errstate(invalid="ignore"):  # an infinite mean
-            deviation = y - centre
-        unit = binary_exponent(deviation)
-        terms = weights * np.ldexp(deviation, -unit) ** 2
-        total = np.sum(terms, axis=1)
-        value = np.ldexp(np.sqrt(total), unit[:, 0])
-    with np.errstate(invalid="ignore", over="ignore"):
-        ends = np.abs(terms[:, :PANEL_NODES].sum(axis=1))
-        ends += np.abs(terms[:, -PANEL_NODES:].sum(axis=1))
-        is_cut: BoolArray = ends > share * np.abs(total)
-        if is_cut.any():  # unless terms of two signs cancel
-            is_cut[is_cut] = ends[is_cut] > share * np.abs(terms[is_cut]).sum(axis=1)
-    return value, is_cut
 
 
 def _add_log_slope(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:

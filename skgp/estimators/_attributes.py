@@ -76,7 +76,7 @@ def inducing_points(estimator: Any) -> Array:
     if warp is not None:
         D = len(model.x_scale.unit)
         inducing = torch.cat([warp.inverse(inducing[..., :D]), inducing[..., D:]], -1)
-    Z: Array = inducing.cpu().numpy()
+    Z: Array = inducing.cpu().numpy().copy()  # a user may change it
     if warp is not None or not model.stack.has_features:
         Z = Z[..., : len(model.x_scale.unit)] * model.x_scale.unit + model.x_scale.offset
     return _squeezed(estimator, Z)
@@ -229,4 +229,5 @@ def _draw_functions(self: Any, n_samples: int, random_state: Any, *, prior: bool
         )
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     shape = fitted._output_shape
-    return FunctionDraws(model, shape, int(n_samples), seed, prior=prior)
+    names = getattr(fitted, "feature_names_in_", None)
+    return FunctionDraws(model, shape, int(n_samples), seed, prior=prior, names=names)

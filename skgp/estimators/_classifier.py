@@ -216,7 +216,7 @@ class Classifier(ClassifierMixin, Estimator):
         fitted = self._snapshot()
         (p,) = fitted._log_probabilities(X).gather(lambda log_p: (np.exp(log_p),))
         classes = fitted.classes_
-        return Bernoulli(p[:, 1], classes) if len(classes) == 2 else Categorical(p, classes)
+        return (Bernoulli.of_columns if len(classes) == 2 else Categorical)(p, classes)
 
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions, before the link.
@@ -273,6 +273,13 @@ class Classifier(ClassifierMixin, Estimator):
                 f"classes={classes.tolist()} are not those of the first call, "
                 f"{self.classes_.tolist()}"
             )
+        elif self.class_weight == "balanced":  # a warm start, whose rows are other ones
+            present = np.intersect1d(self.classes_, rows.y)
+            weights = compute_class_weight(
+                "balanced", classes=present, y=rows.y, sample_weight=rows.weight
+            )
+            self.class_weight_ = self.class_weight_.copy()
+            self.class_weight_[np.isin(self.classes_, present)] = weights
         return self._coded(rows, "y")
 
     def _rows_to_validate(self, X: Any, y: Any, sample_weight: Any, training: Rows) -> Rows:

@@ -304,7 +304,7 @@ class IWDGPRegressor(GPRegressor):
             epochs=Epochs(usual=1500, least_steps=1500, most_steps=12_000),
         )
         if latent.parts == ["GP"]:
-            return self._with_noise(recipe())
+            return with_noise_share(recipe())
         of_layers = recipe(
             below=partial(latent_blocks, latent, self.covariance),
             top=partial(covariate_top, latent),
@@ -324,15 +324,9 @@ class IWDGPRegressor(GPRegressor):
             goes_on=same_rows,
             no_stream=no_stream,
         )
-        return self._with_noise(of_layers)
+        return with_noise_share(of_layers)
 
     beta_reg_ = property(_attributes.beta_reg)
-
-    def _with_noise(self, recipe: Recipe) -> Recipe:
-        """The recipe with a build that finds out what the weight of the divergences is to know."""
-        if self.beta_reg != "auto":
-            return recipe
-        return replace(recipe, build=partial(with_noise_share, recipe.build))
 
     def predict_dist(
         self, X: Any, *, method: Literal["mixture", "kde"] = "mixture"

@@ -1,5 +1,6 @@
 """Draws of a fitted model as functions of x, in the user's units."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -38,6 +39,8 @@ class FunctionDraws:
     seed : int
     prior : bool
         Whether the layers are drawn from their priors.
+    names : sequence of str or None
+        Of the columns of X, which a data frame has to have in this order.
 
     Attributes
     ----------
@@ -74,12 +77,14 @@ class FunctionDraws:
         seed: int,
         *,
         prior: bool = False,
+        names: Sequence[str] | None = None,
     ) -> None:
         self._parts = drawn_functions(model, n_samples, seed, prior=prior)
         assert model.normal_noise is not None
         mixing = model.normal_noise.mixing
         self._mixing = None if mixing is None else mixing.detach().clone()
         self._units = Units(model.x_scale, model.y_scale, model.log_weights.detach())
+        self._names = None if names is None else list(names)
         self._is_flat = not output_shape
         self.n_samples = n_samples
         self.n_features_in_ = self._units.n_inputs
@@ -99,13 +104,19 @@ class FunctionDraws:
         Raises
         ------
         ValueError
-            If X has another number of columns than the rows of the fit, or numbers that are not
-            finite.
+            If X has other columns than the rows of the fit, or numbers that are not finite.
         """
+        columns = getattr(X, "columns", None)
+        if not (columns is None or self._names is None or list(columns) == self._names):
+            raise ValueError(
+                "feature names should match those that were passed during fit, in their order: got "
+                f"{list(columns)[:5]}, and the fit saw {self._names[:5]}"
+            )
         X = check_array(inputs_to_check(X, "X"), dtype=[np.float64, np.float32])
         size = max(1, _CHUNK_CELLS // self.n_samples)
         with torch.no_grad():
-            parts = [self.evaluate(part) for part in torch.tensor(X).split(size)]
+            rows = torch.tensor(np.ascontiguousarray(X))
+            parts = [self.evaluate(part) for part in rows.split(size)]
         values: Array = torch.cat(parts).cpu().numpy()
         return values
 

@@ -9,6 +9,8 @@ from skgp.core.subsample import IntArray, row_keys
 from skgp.fitting.rows import Rows, check_observed
 
 _MANY = 1_000_000  # rows
+_FEW_KINDS = 20  # of rows, of which too few would be held out
+_ONE_TARGET = 0.9  # distinct inputs of a distinct row, on average, of a data set with copies
 
 
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
@@ -74,13 +76,15 @@ def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> t
 def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
     """The first of each kind of equal rows, inputs and targets, and the kind of each row (n,).
 
-    Where most rows have equals, as with a few discrete columns, each row is a kind of its own: they
-    are repetitions, not copies, and too few kinds would be held out.
+    Where most rows have equals and inputs have several targets, as with a few discrete columns,
+    each row is a kind of its own: they are repetitions, not copies. So it is with few kinds.
     """
     keys = row_keys(rows.X, rows.y.reshape(len(rows.y), -1))
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     if 2 * len(first) < len(number):
-        return np.arange(len(number)), np.arange(len(number))
+        n_inputs = len(np.unique(row_keys(rows.X[first])))
+        if len(first) < _FEW_KINDS or n_inputs < _ONE_TARGET * len(first):
+            return np.arange(len(number)), np.arange(len(number))
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))

@@ -63,11 +63,9 @@ class Opening:
         return len(self.rows.X) >= enough and bool(self.varied.all())
 
     def shortened(self, size: int, rng: np.random.RandomState) -> "Opening":
-        """With at most so many rows, chosen at random."""
+        """With at most so many rows, chosen at random, and copied: a user may reuse arrays."""
         n = len(self.rows.X)
-        if n <= size:
-            return self
-        kept = np.sort(rng.choice(n, size, replace=False))
+        kept = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
         return Opening(self.rows.take(kept), min(self.n_started, size), self.varied)
 
 

@@ -27,6 +27,7 @@ _ORDINARY = 1e100  # where squares are far from the ends of the range of float64
 # Of a column's unit, in units of the spacing of floats at its largest number: the quantiles of a
 # narrow distribution have to be different numbers.
 _LEAST_SPACINGS = 1024.0
+_ROUNDING = 8.0 * np.finfo(float).eps  # of a standard deviation, relative to the mean
 _LEAST_UNIT = 1e-150
 _LARGEST_UNSCALED = 1e10  # a standard deviation of 0.01 beside it is still some spacings
 _CHUNK = 1_000_000  # rows whose moments are computed at once
@@ -78,8 +79,8 @@ class Scale:
             # A column that seems constant has its own size for a unit, so that results stay in
             # proportion whatever the user's units are. Its offset is the maximum, because the mean
             # of equal numbers can be off by an ulp.
-            mean[seen], unit[seen], seems_to_vary = _moments(len(values), read, sample_weight)
-            varies[seen] &= seems_to_vary
+            mean[seen], unit[seen] = _moments(len(values), read, sample_weight)
+            varies &= unit > _ROUNDING * np.abs(mean)
             offset, unit = np.ldexp(mean, exponent), np.ldexp(unit, exponent)
         self._set(offset, unit, varies, np.where(seen, high, 0.0), size)
 
@@ -97,12 +98,13 @@ class Scale:
 
 def _moments(
     n: int, read: Callable[[slice], Array], sample_weight: Array | None
-) -> tuple[Array, Array, BoolArray]:
-    """Means, standard deviations and whether they are more than rounding, of columns of n rows.
+) -> tuple[Array, Array]:
+    """Means and standard deviations of columns of n rows.
 
     `read` returns some of the rows, where NaN is missing; the columns have d numbers each. Up to a
-    million rows these are the numbers of a `StandardScaler`. Those of larger tables come from the
-    moments of parts, because the scaler needs memory for three more tables.
+    million rows these are the numbers of a `StandardScaler`, but for its verdict on columns with a
+    large offset, which it takes for constant the sooner the more rows there are. Those of larger
+    tables come from the moments of parts, because the scaler needs memory for three more tables.
     """
     starts = range(0, n, _CHUNK)
     parts = []
@@ -111,12 +113,10 @@ def _moments(
         parts.append(StandardScaler().fit(read(rows), sample_weight=weight))
     if len(parts) == 1:
         (scaler,) = parts
-        # Where it replaced the standard deviation, the column is constant.
-        return scaler.mean_, scaler.scale_, scaler.scale_ == np.sqrt(scaler.var_)
+        return scaler.mean_, np.sqrt(scaler.var_)
     counts = np.array([np.broadcast_to(p.n_samples_seen_, p.mean_.shape) for p in parts])
     means, variances = (np.nan_to_num([getattr(p, a) for p in parts]) for a in ("mean_", "var_"))
-    mean, std = _pooled(counts, means, variances)
-    return mean, std, np.ones(len(mean), dtype=bool)
+    return _pooled(counts, means, variances)
 
 
 def _pooled(counts: Array, means: Array, variances: Array) -> tuple[Array, Array]:

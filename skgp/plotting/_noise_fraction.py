@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.compose import predict_dist
+from skgp.distributions import MonotoneTransformed
 from skgp.plotting._display import Display, function_dist, merge_style
 from skgp.plotting._observed import FloatArray, check_output, select_output
 from skgp.scoring import noise_fraction
@@ -25,7 +26,8 @@ class NoiseFractionDisplay(Display):
 
     A dot is the mean over rows, the thick line the middle half of the rows, the thin line the
     middle 90 %. A model near 1 hardly uses the uncertainty of its function; a model whose share
-    varies describes noise that depends on the inputs.
+    varies describes noise that depends on the inputs. With transformed targets, such as logarithms,
+    it is the share on their scale.
 
     Parameters
     ----------
@@ -173,6 +175,10 @@ class NoiseFractionDisplay(Display):
 
 def _fractions(estimator: Any, X: Any, output: int | str | None) -> FloatArray:
     dist = predict_dist(estimator, X)
-    noise = dist.var() - function_dist(estimator, X, dist).var()
+    function = function_dist(estimator, X, dist)
+    if isinstance(dist, MonotoneTransformed) and isinstance(function, MonotoneTransformed):
+        # The image of the function is not the mean of y given it.
+        dist, function = dist.base, function.base
+    noise = dist.var() - function.var()
     # Without noise the difference is zero up to rounding of either sign.
     return select_output(noise_fraction(dist, np.maximum(noise, 0.0)), check_output(output, dist))

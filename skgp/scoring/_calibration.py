@@ -8,7 +8,7 @@ diagnostics `pit`, `zscores` and `noise_fraction` give one number per entry inst
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.distributions import ContinuousDistribution, CountMixture
+from skgp.distributions import ContinuousDistribution
 from skgp.scoring._reduce import (
     FloatArray,
     Targets,
@@ -107,13 +107,13 @@ def coverage_error(
 def _share_inside(targets: Targets, dist: ContinuousDistribution, nominal: float) -> FloatArray:
     """Share of the targets inside the central interval, shape (P,)."""
     check_coverage(nominal)
-    if isinstance(dist, CountMixture):
+    below, up_to = dist.cdf_ends(targets.y)
+    if (below < up_to).any():
         lower, upper = dist.interval(nominal)
         return _share_below(targets, np.maximum(lower - targets.y, targets.y - upper), 0.0)
     # Where values have no probability of their own, y is in the central interval iff its PIT value
     # is, and a cdf is cheaper than two quantiles.
-    distance = np.abs(dist.cdf(targets.y) - 0.5)
-    return _share_below(targets, distance, 0.5 * nominal)
+    return _share_below(targets, np.abs(up_to - 0.5), 0.5 * nominal)
 
 
 def _share_below(targets: Targets, values: FloatArray, bound: float) -> FloatArray:
@@ -132,8 +132,8 @@ def calibration_error(
     """Mean absolute difference between empirical and nominal quantile levels.
 
     The average over the levels p = 1 / (n_levels + 1), ..., n_levels / (n_levels + 1) of
-    ``abs(share of targets below their predictive p-quantile - p)``. A count that is its p-quantile
-    itself is below it in part: to the share of its probability that p has reached.
+    ``abs(share of targets below their predictive p-quantile - p)``. A count, or an atom, that is
+    its p-quantile itself is below it in part: to the share of its probability that p has reached.
 
     Parameters
     ----------
@@ -180,17 +180,11 @@ def calibration_error(
     if n_levels < 1:
         raise ValueError(f"n_levels must be at least 1, got {n_levels}.")
     targets = check_targets(y_true, dist, sample_weight)
-    below, up_to = _probabilities(targets, dist)
+    below, up_to = dist.cdf_ends(targets.y)
     levels = np.arange(1, n_levels + 1) / (n_levels + 1)
     shares = [targets.mean_over_rows(share_of_jump(level, below, up_to)) for level in levels]
     gaps = [np.abs(share - level) for share, level in zip(shares, levels, strict=True)]
     return combine_outputs(np.mean(gaps, axis=0), multioutput)
-
-
-def _probabilities(targets: Targets, dist: ContinuousDistribution) -> tuple[FloatArray, FloatArray]:
-    """Predictive probabilities of less than each target, and of at most as much."""
-    up_to = dist.cdf(targets.y)
-    return dist.cdf(np.ceil(targets.y) - 1.0) if isinstance(dist, CountMixture) else up_to, up_to
 
 
 def share_of_jump(level: float | FloatArray, below: FloatArray, up_to: FloatArray) -> FloatArray:
@@ -205,19 +199,18 @@ def share_of_jump(level: float | FloatArray, below: FloatArray, up_to: FloatArra
 
 
 def pit_ends(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
-    """The PIT of each entry, in the shape of `dist`; of counts the ends of its jump, (..., 2)."""
-    if not isinstance(dist, CountMixture):
-        return pit(y_true, dist)
+    """The PIT of each entry, in the shape of `dist`; where some jump, the ends of all, (..., 2)."""
     targets = check_targets(y_true, dist, None)
-    below, up_to = _probabilities(targets, dist)
+    below, up_to = dist.cdf_ends(targets.y)
     targets.counted(up_to)
-    return np.stack([below, up_to], axis=-1)
+    return np.stack([below, up_to], axis=-1) if (below < up_to).any() else up_to
 
 
 def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     """Probability integral transform: the predictive cdf at each target.
 
-    At a count y the cdf jumps, from F(y - 1) to F(y), and the value is the middle of both.
+    At a count y the cdf jumps, from F(y - 1) to F(y), and the value is the middle of both; so it is
+    at an atom of a transformed distribution.
 
     Parameters
     ----------
@@ -245,7 +238,7 @@ def pit(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
     array([0.5   , 0.0013])
     """
     targets = check_targets(y_true, dist, None)
-    below, up_to = _probabilities(targets, dist)
+    below, up_to = dist.cdf_ends(targets.y)
     values: FloatArray = 0.5 * (below + up_to)
     targets.counted(values)
     return values

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from skgp.streams import _source
 Array = npt.NDArray[Any]
 
 _CHUNK: Final = 65_536  # rows
+_ROUNDED: Final = 0.01  # error of an input, in standard deviations of a chunk, that is told
 _INDEX: Final = "rows.json"  # written last, so that a folder that has it is complete
 
 
@@ -174,10 +176,15 @@ def _write(
         weight_file = new("sample_weight", (n,), np.float64) if weights else None
         X_file: MapWriter | None = None
         for batch in _source.batches(dataset, [*columns, *outputs, *weights], _CHUNK):
-            X = _source.inputs(batch, columns, preprocessor, np.float32)
+            exact = _source.inputs(batch, columns, preprocessor, np.float64)
+            with np.errstate(over="ignore"):
+                X = _source.within(exact.astype(np.float32), columns, preprocessor)
             if X_file is None:
                 X_file = new("X", (n, X.shape[1]), np.float32)
+                rounded = np.zeros(X.shape[1], dtype=bool)
             X_file.append(X)
+            error = np.abs(X - exact).max(axis=0, initial=0.0)
+            rounded |= (error > _ROUNDED * exact.std(axis=0)) & (np.ptp(exact, axis=0) > 0.0)
             if has_labels:
                 of_rows = _source.labels(batch, outputs[0])
                 y_file.append(np.array([codes.setdefault(label, len(codes)) for label in of_rows]))
@@ -186,6 +193,12 @@ def _write(
             if weight_file is not None:
                 weight_file.append(_source.weights(batch, weights[0]))
     names = columns if preprocessor is None else _names_out(preprocessor, X.shape[1])
+    if rounded.any():
+        warnings.warn(
+            f"column {names[int(rounded.argmax())]!r} varies in digits that float32 does not hold: "
+            "subtract an offset first, by a preprocessor or in the files",
+            stacklevel=3,
+        )
     index = {"feature_names": names, "labels": list(codes)}
     (folder / _INDEX).write_text(json.dumps(index))
 

@@ -107,6 +107,17 @@ def inputs(batch: Any, columns: Sequence[str], preprocessor: Any, dtype: Any) ->
         else:
             X = preprocessor.transform(frame(batch, columns))
             X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=dtype)
+    return within(X, columns, preprocessor)
+
+
+def within(X: Array, columns: Sequence[str], preprocessor: Any) -> Array:
+    """Inputs (b, D) that are all within the range of their type, which others refuse.
+
+    Raises
+    ------
+    ValueError
+        As of `inputs`.
+    """
     faults = (~np.isfinite(X)).sum(axis=0)
     if faults.any():
         j = int(faults.argmax())

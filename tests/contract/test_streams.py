@@ -293,3 +293,18 @@ def test_heavy_chunks_take_steps_of_at_most_twice_the_length(shares: list[float]
         model.partial_fit(X, y, np.full(60, 100.0**i))
     assert shares[0] == 1.0
     assert 1.9 < shares[1] <= max(shares) == 2.0
+
+
+def test_a_stream_keeps_no_array_of_the_user() -> None:
+    """A buffer that is filled anew, while an output does not vary yet."""
+
+    def chunk(seed: int) -> tuple[np.ndarray, np.ndarray]:
+        X, y = sine(1000, seed)
+        return X, np.column_stack([y, np.full(1000, 3.0) if seed == 0 else X[:, 1]])
+
+    model = SVGPRegressor(n_inducing=20, random_state=0)
+    expected = model.partial_fit(*chunk(0)).partial_fit(*chunk(1)).predict(chunk(2)[0])
+    X, Y = chunk(0)
+    reused = model.__sklearn_clone__().partial_fit(X, Y)
+    X[:], Y[:] = chunk(1)
+    np.testing.assert_array_equal(reused.partial_fit(X, Y).predict(chunk(2)[0]), expected)

@@ -190,3 +190,12 @@ def test_a_crps_of_counts_over_orders_of_magnitude(std: float, y: float) -> None
 def test_a_dispersion_is_finite(dispersion) -> None:
     with pytest.raises(ValueError, match="finite and not negative"):
         CountMixture(NormalMixture([0.0, 0.0], [[0.0, 1.0]], 1.0), dispersion)
+
+
+@pytest.mark.parametrize("y", [50, 20000, 20400])
+def test_crps_of_narrow_components_far_apart(y: int) -> None:
+    """Each is a step within one of the pieces into which the counts between them fall."""
+    rates, k = np.array([50.0, 2e4]), np.arange(30000)
+    dist = CountMixture(NormalMixture(np.log([0.5, 0.5]), [np.log(rates)], 1e-6))
+    F = stats.poisson.cdf(k[:, None], rates).mean(axis=1)
+    np.testing.assert_allclose(dist.crps([float(y)]), np.sum((F - (k >= y)) ** 2), rtol=1e-5)

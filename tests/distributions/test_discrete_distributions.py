@@ -76,3 +76,13 @@ def test_rounding_of_float32_probabilities_is_forgiven():
     probs = PROBS.astype(np.float32)
     np.testing.assert_allclose(np.asarray(Categorical(probs)).sum(axis=1), 1.0, rtol=1e-15)
     assert Bernoulli([1.0 + 1e-7]).mean().tolist() == [1.0]
+
+
+def test_both_columns_of_two_classes_are_kept():
+    dist = Bernoulli.of_columns([[1e-30, 1.0], [0.25, 0.75]], classes=["no", "yes"])
+    np.testing.assert_allclose(dist.logpmf("no"), np.log([1e-30, 0.25]))
+    np.testing.assert_array_equal(dist.mean(), [1.0, 0.75])
+    with pytest.raises(ValueError, match="sum to one"):
+        Bernoulli.of_columns([[0.5, 0.6]])
+    with pytest.raises(ValueError, match="classes"):
+        Bernoulli.of_columns([[0.2, 0.3, 0.5]])

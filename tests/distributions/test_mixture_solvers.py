@@ -166,3 +166,9 @@ def test_entropy_of_many_components_agrees_with_monte_carlo(make):
     surprise = -dist[np.zeros(50_000, dtype=int)].logpdf(draws)
     error = (surprise.mean() - dist.entropy()[0]) / (surprise.std() / np.sqrt(50_000))
     assert abs(error) < 4.5
+
+
+def test_quantiles_of_components_a_hundred_orders_apart():
+    dist = NormalMixture(np.log([0.7, 0.3]), [[0.0, 1e150]], 1.0)
+    expected = stats.norm.ppf(np.array([0.3, 0.5]) / 0.7)
+    np.testing.assert_allclose(dist.ppf([0.3, 0.5]), [expected], rtol=1e-9)

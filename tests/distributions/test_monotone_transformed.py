@@ -227,7 +227,8 @@ def test_values_beyond_an_atom_are_outside_the_support(sign):
     y = np.sort(np.append(sample, sample + 0.01))[None]
     y = np.clip(sign * y, low, high)
     inside = base.cdf if sign > 0.0 else base.sf
-    np.testing.assert_array_equal(dist.cdf(y), inside(forward(y)))
+    expected = np.where(y == high, 1.0, inside(forward(y)))  # with all of the atom
+    np.testing.assert_array_equal(dist.cdf(y), expected)
     far = dist.cdf([[-np.inf, np.inf, np.nan]])
     np.testing.assert_array_equal(far, [[0.0, 1.0, np.nan]] * 2)
 
@@ -285,3 +286,32 @@ def test_undefined_far_ends_leave_moments_as_they_are():
 
     dist = MonotoneTransformed(NormalMixture.normal([0.0], 1.0), inverse, np.log)
     np.testing.assert_allclose(dist.std(), np.sqrt(np.expm1(4.0)) * np.exp(2.0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_probabilities_at_atoms(sign):
+    """A normal variable clipped to [0, 1], and its mirror image, of several points too."""
+    base = NormalMixture.normal([0.2, 0.7], [1.0, 0.5])
+    clipped = MonotoneTransformed(base, lambda z: sign * np.clip(z, 0.0, 1.0), lambda y: sign * y)
+    at, zero, one = np.array([[-0.5, 0.0, 0.5, 1.0, 1.5]]), np.zeros(2), np.ones(2)
+    below = np.column_stack([zero, zero, base.cdf(0.5), base.cdf(1.0), one])
+    up_to = np.column_stack([zero, base.cdf(0.0), base.cdf(0.5), one, one])
+    if sign < 0.0:
+        below, up_to = 1.0 - up_to, 1.0 - below
+    got = clipped.cdf_ends(sign * at)
+    np.testing.assert_allclose(got, [below, up_to], atol=1e-12)
+    np.testing.assert_allclose(clipped.cdf(sign * at), up_to, atol=1e-12)
+    np.testing.assert_allclose(clipped.sf(sign * at), 1.0 - up_to, atol=1e-12)
+
+
+def test_a_stretch_in_the_middle_is_an_atom():
+    """A dead zone: values of z between -1 and 0.5 are zero."""
+
+    def inverse(z):
+        return np.where(z > 0.5, z - 0.5, np.minimum(z + 1.0, 0.0))
+
+    base = NormalMixture.normal([0.0], 1.0)
+    dist = MonotoneTransformed(
+        base, inverse, lambda y: np.where(y > 0.0, y + 0.5, np.where(y < 0.0, y - 1.0, 0.0))
+    )
+    np.testing.assert_allclose(dist.cdf_ends(0.0), [base.cdf(-1.0), base.cdf(0.5)], rtol=1e-9)

@@ -189,3 +189,18 @@ def test_a_rare_class_is_held_out_as_often_as_its_share_says() -> None:
     splits = [split_by_class(rows, 0.1, np.random.RandomState(seed)) for seed in range(300)]
     n_held_out = sum((held_out.y == 1.0).sum() for _, held_out in splits)
     assert abs(n_held_out - 300 * 4 * 2 / 38) < 4.0 * np.sqrt(300 * 0.21 * 0.79)
+
+
+def test_a_warm_start_weighs_the_classes_of_its_own_rows() -> None:
+    X, y = table()
+    model = SVGPClassifier(class_weight="balanced", warm_start=True, **SMALL).fit(X, y)
+    kept = np.concatenate([np.flatnonzero(y == 0)[:5], np.flatnonzero(y != 0)])
+    before = model.class_weight_
+    model.fit(X[kept], y[kept])
+    counts = np.bincount(y[kept])
+    np.testing.assert_allclose(model.class_weight_, counts.sum() / (3 * counts))
+    some = np.flatnonzero(y != 2)  # of a class without rows nothing is known
+    model.fit(X[some], y[some])
+    counts = np.bincount(y[some])
+    np.testing.assert_allclose(model.class_weight_[:2], counts.sum() / (2 * counts))
+    assert model.class_weight_[2] != before[2]

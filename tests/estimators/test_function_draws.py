@@ -1,6 +1,7 @@
 """Draws of functions and covariances over rows of fitted models, beyond their contract."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from gpytorch.kernels import RQKernel
@@ -218,3 +219,24 @@ def test_wrong_arguments(table, model):
         model.sample_functions(0)
     with pytest.raises(TypeError, match="n_samples"):
         model.sample_functions(1.5)
+
+
+def test_draws_know_the_columns_of_a_data_frame() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    model = SVGPRegressor(n_inducing=5, max_iter=3, random_state=0).fit(frame, frame["a"])
+    f = model.sample_functions(2, random_state=0)
+    expected = f(frame.to_numpy())
+    np.testing.assert_array_equal(f(frame), expected)
+    with pytest.raises(ValueError, match="feature names should match"):
+        f(frame[["c", "a", "b"]])
+    np.testing.assert_array_equal(f(frame.to_numpy()[:, ::-1][:, ::-1]), expected)
+
+
+def test_inducing_points_are_the_users_to_change() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    model = SVGPRegressor(n_inducing=5, feature_extractor=[4], max_iter=3, random_state=0)
+    expected = model.fit(X, X[:, 0]).predict(X)
+    model.inducing_points_[:] = 0.0
+    np.testing.assert_array_equal(model.predict(X), expected)

@@ -1,6 +1,7 @@
 """IWDGPRegressor: the limit of one GP, messages, natural steps, rows of a call, two branches."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -350,3 +351,37 @@ def test_memory_of_a_prediction_does_not_grow_with_its_components(table, n_compo
     model.predict(np.zeros((2100, 2)) if n_rows > 8 else np.zeros((100, 2)))
     assert seen[0] == n_rows
     assert sum(seen) in (100, 2100)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5])
+def test_missing_and_constant_outputs_are_no_noise(share: float) -> None:
+    X, y = noisy_rows(800, share)
+    weight = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, y).beta_reg_
+    Y = np.column_stack([y, y])
+    Y[::2, 0] = np.nan
+    Y[1::2, 1] = np.nan
+    some = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, Y)
+    assert some.beta_reg_ == pytest.approx(weight, rel=0.2)
+    constant = np.column_stack([y, np.ones(800)])
+    other = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, constant)
+    assert other.beta_reg_ == pytest.approx(weight, rel=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_the_share_of_the_noise_has_no_units(unit: float) -> None:
+    X, y = noisy_rows(800, 0.3)
+    model = IWDGPRegressor(**SHORT, architecture="LV-GP")
+    expected = model.fit(X, y).beta_reg_
+    model.set_params(normalize_X=False, normalize_y=False)
+    with warnings.catch_warnings():  # about scales
+        warnings.simplefilter("ignore")
+        model.fit(unit * X, unit * y + unit)
+    assert model.beta_reg_ == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_warm_start_may_turn_to_the_weight_that_knows_the_noise() -> None:
+    X, y = noisy_rows(800, 0.5)
+    model = IWDGPRegressor(**SHORT, architecture="LV-GP", beta_reg=1.0, warm_start=True).fit(X, y)
+    assert model.beta_reg_ == 1.0
+    model.set_params(beta_reg="auto").fit(X, y)
+    assert model.beta_reg_ == IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, y).beta_reg_

@@ -48,3 +48,23 @@ def test_distinct_rows_are_split_at_random() -> None:
     for part, index in zip(halves(X, y, 0.3, 7), expected, strict=True):
         np.testing.assert_array_equal(part.X, X[index])
         np.testing.assert_array_equal(part.y, y[index])
+
+
+@pytest.mark.parametrize("times", [2, 3, 5])
+def test_copies_are_on_one_side_however_many_there_are(times: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    train, held_out = halves(np.repeat(X, times, axis=0), np.repeat(y, times), 0.2, 0)
+    assert not set(train.y) & set(held_out.y)
+    assert len(held_out.y) == 12 * times
+
+
+def test_repeated_measurements_are_no_copies() -> None:
+    """Five inputs, each with many of fifty targets: a discrete data set of 250 kinds of rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(5, size=(5000, 1)).astype(float), rng.integers(50, size=5000).astype(float)
+    train, held_out = halves(X, y, 0.1, 0)
+    assert len(held_out.y) == 500
+    assert {*zip(train.X[:, 0], train.y, strict=True)} & {
+        *zip(held_out.X[:, 0], held_out.y, strict=True)
+    }

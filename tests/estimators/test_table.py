@@ -96,3 +96,18 @@ def test_rows_of_a_large_file_come_from_groups_of_blocks(monkeypatch: Any) -> No
     inside = torch.cat([group[:8] // 8 for group in groups[:5]])
     assert len(set(inside.tolist())) > 5  # blocks are mixed within a group
     assert not torch.equal(order, shuffled_blocks(n, generator))
+
+
+@pytest.mark.parametrize("n", [1000, 100_000])
+def test_a_large_offset_does_not_make_a_column_constant(n: int) -> None:
+    """Times in nanoseconds, and targets that vary in the thirteenth digit: however many rows."""
+    values = np.random.default_rng(0).standard_normal((n, 1))
+    for offset, deviation in [(1.7e18, 5.8e6), (1e9, 0.003)]:
+        scale = Scale(offset + deviation * values, None, True)
+        np.testing.assert_allclose(scale.unit, deviation * values.std(), rtol=1e-3)
+        np.testing.assert_allclose(scale.offset - offset, deviation * values.mean(), atol=deviation)
+
+
+def test_two_neighbouring_numbers_are_a_constant() -> None:
+    values = np.array([[0.1 + 0.2], [0.3]] * 50)
+    assert Scale(values, None, True).unit == 0.1 + 0.2

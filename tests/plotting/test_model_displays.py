@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
@@ -44,6 +46,17 @@ def test_noise_fraction_of_counts(counting: Any, ax: Axes) -> None:
     first, second = np.exp(m + s**2 / 2), np.exp(2 * (m + s**2))
     noise = first + 0.2 * second
     np.testing.assert_allclose(display.fractions["counts"], noise / (noise + second - first**2))
+
+
+def test_noise_fraction_of_transformed_targets(ax: Axes) -> None:
+    """The share on the scale of the logarithms, not what noise does to their exponentials."""
+    x = np.linspace(-1.0, 1.0, 30)[:, None]
+    gp = SVGPRegressor(max_iter=5, random_state=0)
+    plain = clone(gp).fit(x, x[:, 0])
+    logs = TransformedTargetRegressor(gp, func=np.log, inverse_func=np.exp)
+    logs.fit(x, np.exp(x[:, 0]))
+    display = NoiseFractionDisplay.from_estimators({"plain": plain, "logs": logs}, x, ax=ax)
+    np.testing.assert_allclose(display.fractions["logs"], display.fractions["plain"], rtol=1e-6)
 
 
 def test_noise_fraction_of_an_output(two_outputs: Any, ax: Axes) -> None:

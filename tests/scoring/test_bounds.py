@@ -168,3 +168,13 @@ def test_bounds_in_the_lower_tail_of_counts() -> None:
     dist = CountMixture(NormalMixture.normal([8.0], [0.001]))
     expected = -log_sum_of_counts(8.0, 0.001, range(100))
     assert nll([[0.0, 99.0]], dist) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_bound_at_an_atom_has_it(sign: float) -> None:
+    """Of the larger of a normal variable and zero, and of its negative."""
+    base = NormalMixture.normal([0.2], 1.0)
+    dist = MonotoneTransformed(base, lambda z: sign * np.maximum(z, 0.0), lambda y: sign * y)
+    for low, high, expected in [(0.0, 1.0, base.cdf(1.0)), (-1.0, 0.0, base.cdf(0.0))]:
+        bounds = np.sort([sign * low, sign * high])[None]
+        np.testing.assert_allclose(np.exp(-nll(bounds, dist)), expected[0], rtol=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skgp.distributions import CountMixture, NormalMixture
+from skgp.distributions import CountMixture, MonotoneTransformed, NormalMixture
 from skgp.scoring import (
     calibration_error,
     coverage,
@@ -162,3 +162,17 @@ def test_calibration_error_of_counts_is_that_of_randomized_pit_values() -> None:
     np.testing.assert_allclose(pit(y, dist), 0.5 * (low + high), rtol=1e-6)
     missing = np.where(np.arange(50) < 5, np.nan, y)
     assert calibration_error(missing, dist) == pytest.approx(calibration_error(y[5:], dist[5:]))
+
+
+def test_clipped_targets_of_the_true_model_are_calibrated() -> None:
+    """The atom of a clipped target counts as the jump of a count does."""
+    rng = np.random.default_rng(0)
+    mean = rng.uniform(-0.6, 0.6, 4000)
+    y = np.maximum(mean + rng.standard_normal(4000), 0.0)
+    base = NormalMixture.normal(mean, 1.0)
+    dist = MonotoneTransformed(base, lambda z: np.maximum(z, 0.0), lambda y: y + 0.0)
+    assert calibration_error(y, dist) < 0.02
+    np.testing.assert_allclose(pit(y, dist).mean(), 0.5, atol=0.02)
+    np.testing.assert_allclose(pit(y, dist)[y == 0.0], 0.5 * base.cdf(0.0)[y == 0.0], rtol=1e-9)
+    lower, upper = dist.interval(0.3)
+    assert coverage(y, dist, coverage=0.3) == np.mean((lower <= y) & (y <= upper))

@@ -239,3 +239,15 @@ def test_without_pyarrow(stored: Stored, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"skgp\[streams\]"):
         read_rows(stored.folder, target="y", columns=NAMES)
+
+
+def test_inputs_that_float32_rounds_together_are_named() -> None:
+    """Times in seconds since 1970, of which it has one in 128; other columns do not matter."""
+    times = 1.7e9 + np.arange(100.0)
+    table = pa.table({"a": times / 1e9, "constant": [0.1] * 100, "time": times, "y": times - 1.7e9})
+    with pytest.warns(UserWarning, match="column 'time' varies in digits") as caught:
+        read_rows(table, target="y", columns=["constant", "time"])
+    assert len(caught) == 1
+    shift = ColumnTransformer([("shift", StandardScaler(), ["time"])]).fit(table.to_pandas())
+    rows = read_rows(table, target="y", columns=["time"], preprocessor=shift)
+    assert len(np.unique(rows.X)) == 100
