@@ -37,8 +37,10 @@ from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
 
-# Rows up to which the divergences have all of their weight, and those for targets that are noise.
+# Rows up to which the divergences have all of their weight, with latent covariates and without,
+# and those for targets that are noise.
 _FULL_ROWS: Final = 150.0
+_FULL_ROWS_OF_CHAINS: Final = 300.0
 _FULL_ROWS_OF_NOISE: Final = 1000.0
 
 
@@ -81,7 +83,8 @@ class IWDGPRegressor(GPRegressor):
         Weight of the divergences KL(q(u) || p(u)). One gives a bound, but the bound of a deep GP
         underfits: it charges for every hidden function. "auto" is one up to a number of rows, and
         that number divided by the number of rows for more: 1,000 times the share of the noise in
-        the variance of y, which a GP estimates at the start, but at least 150.
+        the variance of y, which a GP estimates at the start, but at least 150, or 300 in an
+        architecture without "LV".
     $max_iter
     $random_state
 
@@ -271,7 +274,8 @@ class IWDGPRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         latent = pick(LatentLayers, self)
         has_covariates = "LV" in latent.parts
-        beta_reg = DivergenceWeight.of(self.beta_reg, _FULL_ROWS, _FULL_ROWS_OF_NOISE, least=0.0)
+        full_rows = _FULL_ROWS if has_covariates else _FULL_ROWS_OF_CHAINS
+        beta_reg = DivergenceWeight.of(self.beta_reg, full_rows, _FULL_ROWS_OF_NOISE, least=0.0)
         # In the expectation parameters of q(u) the bound is a log mean exp of linear functions, so
         # natural steps add a convex combination of what they add for the ELBO. Each step sees other
         # draws, over which q(u) has to average.

@@ -309,10 +309,15 @@ def noisy_rows(n: int, share: float) -> tuple[np.ndarray, np.ndarray]:
 SHORT = {"max_iter": 3, "n_inducing": 8, "dtype": "float64", "random_state": 0}
 
 
-@pytest.mark.parametrize("architecture", ["GP", "GP-GP", "LV-GP"])
-@pytest.mark.parametrize(("n", "weight"), [(100, 1.0), (150, 1.0), (600, 0.25)])
+@pytest.mark.parametrize(
+    ("architecture", "n", "weight"),
+    [
+        *[("LV-GP", 100, 1.0), ("LV-GP", 150, 1.0), ("LV-GP", 600, 0.25)],
+        *[("GP", 150, 1.0), ("GP-GP", 300, 1.0), ("GP-GP", 600, 0.5)],
+    ],
+)
 def test_divergences_weigh_as_for_few_rows(architecture: str, n: int, weight: float) -> None:
-    """As for 150 rows where there is little noise."""
+    """As for 150 rows where there is little noise, without latent covariates 300."""
     X, y = noisy_rows(n, 0.05)
     made = {**SHORT, "architecture": architecture}
     auto = IWDGPRegressor(**made).fit(X, y)
