@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -21,6 +22,7 @@ from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.diagnosis import Search, _calibration, _length
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.table import Table
+from skgp.streams import read_rows
 
 LONGEST = 200  # characters
 ROOT = Path(skgp.__file__).parent
@@ -99,6 +101,11 @@ def other_units() -> None:
     svgp(warm_start=True, batch_size=60, max_iter=40).fit(X, y).fit(X, 1e6 * y)
 
 
+def rounded() -> None:
+    times = 1.7e9 + np.arange(50.0)
+    read_rows(pa.table({"time": times, "y": times}), target="y")
+
+
 PROVOKED: dict[str, Callable[[], Any]] = {
     "diverged": lambda: svgp(learning_rate_init=3.0).fit(X, y),
     "failed": lambda: svgp(normalize_y=False).fit(X, 1000.0 * y),
@@ -116,6 +123,7 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     "checkpoint not read": unreadable,
     "checkpoint not written": unwritable,
     "cache": lambda: svgp(memory=Broken()).fit(X, y),
+    "rounded inputs": rounded,
 }
 
 

@@ -97,6 +97,7 @@ class Model(nn.Module):
 
     x_scale: Scale
     y_scale: Scale
+    noise_share = 0.0  # of files of earlier versions, too
 
     def __init__(self, source: Source, likelihood: Any, nodes: NodeRule | None = None) -> None:
         super().__init__()
@@ -105,7 +106,6 @@ class Model(nn.Module):
         self.nodes = Trivial() if nodes is None else nodes
         self.inputs: LatentInputs | None = None
         self.n_steps = 0
-        self.noise_share = 0.0
 
     @property
     def stack(self) -> Any:

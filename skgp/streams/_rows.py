@@ -196,7 +196,7 @@ def _write(
     if rounded.any():
         warnings.warn(
             f"column {names[int(rounded.argmax())]!r} varies in digits that float32 does not hold: "
-            "subtract an offset first, by a preprocessor or in the files",
+            "pass a preprocessor that subtracts an offset",
             stacklevel=3,
         )
     index = {"feature_names": names, "labels": list(codes)}
