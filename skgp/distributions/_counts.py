@@ -291,8 +291,8 @@ class CountMixture(ContinuousDistribution):
 def _places(low: float, high: float, mean: FloatArray, spread: FloatArray) -> FloatArray:
     """The integers from low to high or, of many, some at about equal ratios.
 
-    Components whose counts have logs of these means and standard deviations (S,) get some of their
-    own if they are narrower than that.
+    `mean` and `spread` (S,) are the means and standard deviations of the log counts of the
+    components. One that is too narrow for these ratios adds places around its own mean.
     """
     if high - low <= _MOST_COUNTS:
         return np.arange(low, high + 1.0)

@@ -26,8 +26,8 @@ _STEP = 1e-3
 # Relative error that the values of a transformation may have, one in float32 too.
 _ROUNDING = 1e-7
 _FAR = 10.0  # standard deviations of the base
-_FLAT = 0.05  # the least length of a constant stretch: values of float32 have short ones
-_HALVINGS = 50  # of a distance: the end of such a stretch is right to rounding
+_FLAT = 0.05  # least length of an interval with one value: rounding to float32 makes short ones
+_HALVINGS = 50  # after which the end of such an interval is right up to rounding
 # Standard deviations of components that moments look at, more if the last panels have such a share.
 _REACHES = (REACH, 14, 24, 38)
 _NEGLIGIBLE = 3e-9
@@ -253,15 +253,20 @@ class MonotoneTransformed(ContinuousDistribution):
         return np.where(side == 0.0, z, np.copysign(np.inf, side * sign))
 
     def _tail(self, y: npt.ArrayLike, direction: FloatArray, *, upper: bool) -> FloatArray:
-        """Probability above y or up to it, with or without its atom by the direction of its end."""
+        """P(Y > y) if `upper`, else P(Y <= y).
+
+        `direction` is the sign of the transformation. Its opposite leaves out an atom at y, and
+        P(Y <= y) becomes P(Y < y).
+        """
         z = self._end(self._place(self._points(y)), direction)
         is_lower = (self._beside(self._sign, z) > 0.0) != upper
         return np.where(is_lower, self._base.cdf(z), self._base.sf(z))
 
     def _end(self, z: FloatArray, direction: float | FloatArray) -> FloatArray:
-        """The end, in a direction, of the stretch at z over which `inverse_func` is constant.
+        """The end, in a direction, of the interval at z on which `inverse_func` is constant.
 
-        It is z where there is none, and infinite where the stretch goes on for ten deviations.
+        It is z where there is none, and infinite if the interval goes on for ten standard
+        deviations of the base beyond its mean.
         """
         direction = self._beside(direction, z)
         mean, std = (self._beside(x, z) for x in (self._base.mean(), self._base.std()))

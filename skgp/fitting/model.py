@@ -97,7 +97,7 @@ class Model(nn.Module):
 
     x_scale: Scale
     y_scale: Scale
-    noise_share = 0.0  # of files of earlier versions, too
+    noise_share: float = 0.0  # files of earlier versions have none of their own
 
     def __init__(self, source: Source, likelihood: Any, nodes: NodeRule | None = None) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ from skgp.fitting.rows import Rows, check_observed
 
 _MANY = 1_000_000  # rows
 _FEW_KINDS = 20  # of rows, of which too few would be held out
-_ONE_TARGET = 0.9  # distinct inputs of a distinct row, on average, of a data set with copies
+_ONE_TARGET = 0.9  # least ratio of distinct inputs to distinct rows in a data set with copies
 
 
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
@@ -76,8 +76,9 @@ def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> t
 def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
     """The first of each kind of equal rows, inputs and targets, and the kind of each row (n,).
 
-    Where most rows have equals and inputs have several targets, as with a few discrete columns,
-    each row is a kind of its own: they are repetitions, not copies. So it is with few kinds.
+    Each row is a kind of its own where most rows have equals and one input has several targets, as
+    with a few discrete columns, or where there are few kinds: these are repeated measurements, not
+    copies.
     """
     keys = row_keys(rows.X, rows.y.reshape(len(rows.y), -1))
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)

@@ -22,8 +22,8 @@ class DivergenceWeight:
         Rows up to which the weight is one. For more it falls in proportion to `beta_reg`, or is
         `beta_reg` at once if that is more than one.
     full_rows_of_noise : float
-        The same for targets that are all noise; for others in proportion to its share of their
-        variance. The larger number of rows counts.
+        The same for targets that are noise alone. For others it is multiplied by the share of the
+        noise in their variance. The larger of this number and `full_rows` counts.
     """
 
     beta_reg: float
@@ -45,7 +45,7 @@ class DivergenceWeight:
         return cls(least, full_rows, full_rows_of_noise)
 
     def __call__(self, model: Model, n_data: float) -> float:
-        """For a model of rows with this sum of weights."""
+        """The weight for a model, trained on rows whose weights have the sum `n_data`."""
         if self.full_rows is None:
             return float(self.beta_reg)
         full_rows = max(self.full_rows, self.full_rows_of_noise * model.noise_share)

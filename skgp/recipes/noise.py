@@ -1,4 +1,4 @@
-"""How noisy targets are, for what depends on it."""
+"""The share of the noise in the targets, estimated before the fit."""
 
 import math
 from collections.abc import Callable
@@ -33,11 +33,12 @@ def _build(build: Callable[[Setup], Model], setup: Setup) -> Model:
 
 
 def noise_share(setup: Setup) -> float:
-    """Share of the variance of the targets that no GP of the inputs explains.
+    """Share of the variance of the targets that a GP of the inputs leaves to the noise.
 
-    From the collapsed bound of some rows, with a GP for each output. It is averaged over those that
-    vary, and one if none does. The descent is short, so that it lies between 0.014 and 0.7, where
-    targets have no noise or nothing else.
+    Each output has a GP of its own, as it may miss other rows, whose hyper-parameters start as
+    those of a fit: by some steps on the collapsed bound of some rows (Titsias 2009, Eqn 9). The
+    result is the mean over the outputs that vary, and one if none does. The steps are few: targets
+    without noise have about 0.014, and noise alone about 0.7.
     """
     few, weight = setup.few()
     x, Z = setup.x[few], setup.centres(setup.x, MANY_INDUCING)
@@ -49,7 +50,7 @@ def noise_share(setup: Setup) -> float:
 
 
 def _share(x: Tensor, Z: Tensor, weight: Tensor, y: Tensor) -> float | None:
-    """That of one output (n,), NaN where missing; None if it is constant."""
+    """The share in one output (n,), NaN where missing; None if it is constant."""
     seen = ~y.isnan()
     x, y, weight = x[seen], y[seen, None], weight[seen]
     if not len(y) or (y == y[0]).all():

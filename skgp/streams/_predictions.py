@@ -79,5 +79,5 @@ def _of_dataset(
             X = _source.frame(batch, columns)
         else:
             # The model may know more digits than float32 has, as of times in seconds.
-            X = _source.inputs(batch, columns, preprocessor, np.float64)
+            X = _source.inputs(batch, columns, preprocessor)
         yield of_rows(model, X)

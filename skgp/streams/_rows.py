@@ -19,7 +19,7 @@ from skgp.streams import _source
 Array = npt.NDArray[Any]
 
 _CHUNK: Final = 65_536  # rows
-_ROUNDED: Final = 0.01  # error of an input, in standard deviations of a chunk, that is told
+_ROUNDED: Final = 0.01  # rounding error, in standard deviations of a chunk, that is worth a warning
 _INDEX: Final = "rows.json"  # written last, so that a folder that has it is complete
 
 
@@ -176,7 +176,7 @@ def _write(
         weight_file = new("sample_weight", (n,), np.float64) if weights else None
         X_file: MapWriter | None = None
         for batch in _source.batches(dataset, [*columns, *outputs, *weights], _CHUNK):
-            exact = _source.inputs(batch, columns, preprocessor, np.float64)
+            exact = _source.inputs(batch, columns, preprocessor)
             with np.errstate(over="ignore"):
                 X = _source.within(exact.astype(np.float32), columns, preprocessor)
             if X_file is None:

@@ -92,8 +92,8 @@ def batches(dataset: Any, columns: Sequence[str], size: int) -> Iterator[Any]:
         pa.default_memory_pool().release_unused()  # half a gigabyte, which no epoch needs
 
 
-def inputs(batch: Any, columns: Sequence[str], preprocessor: Any, dtype: Any) -> Array:
-    """Inputs (b, D) of a batch: its columns, or what a preprocessor makes of them.
+def inputs(batch: Any, columns: Sequence[str], preprocessor: Any) -> Array:
+    """Inputs (b, D) of a batch, float64: its columns, or what a preprocessor makes of them.
 
     Raises
     ------
@@ -103,20 +103,20 @@ def inputs(batch: Any, columns: Sequence[str], preprocessor: Any, dtype: Any) ->
     with np.errstate(over="ignore"):  # what the type does not hold is refused below
         if preprocessor is None:
             columns_of = [numbers(batch, column) for column in columns]
-            X = np.column_stack(columns_of).astype(dtype)
+            X = np.column_stack(columns_of).astype(np.float64)
         else:
             X = preprocessor.transform(frame(batch, columns))
-            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=dtype)
+            X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     return within(X, columns, preprocessor)
 
 
 def within(X: Array, columns: Sequence[str], preprocessor: Any) -> Array:
-    """Inputs (b, D) that are all within the range of their type, which others refuse.
+    """The same inputs (b, D), if all are finite in their type.
 
     Raises
     ------
     ValueError
-        As of `inputs`.
+        If some are not; the message names the column.
     """
     faults = (~np.isfinite(X)).sum(axis=0)
     if faults.any():

@@ -334,6 +334,7 @@ def test_divergences_weigh_more_where_targets_are_noisy(share: float) -> None:
     n = 800
     X, y = noisy_rows(n, share)
     model = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, y)
+    # The estimate is off by up to 11 % here: its steps are few.
     assert model.beta_reg_ == pytest.approx(1000 * share / n, rel=0.15)
 
 
@@ -366,6 +367,7 @@ def test_missing_and_constant_outputs_are_no_noise(share: float) -> None:
     Y[::2, 0] = np.nan
     Y[1::2, 1] = np.nan
     some = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, Y)
+    # From halves of the rows. With zeros for missing targets it is larger by 40 % or more.
     assert some.beta_reg_ == pytest.approx(weight, rel=0.2)
     constant = np.column_stack([y, np.ones(800)])
     other = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, constant)
