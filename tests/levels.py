@@ -56,6 +56,7 @@ LEVELS = (
         "skgp.recipes.warping",
     ),
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
+    ("skgp.recipes.output_gps",),
     (
         "skgp.recipes.collapsed",
         "skgp.recipes.hidden",

@@ -31,6 +31,7 @@ from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, never, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
+from skgp.recipes.output_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
 from skgp.recipes.warping import Warping
 
@@ -87,7 +88,7 @@ class Start:
     ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
         """Network, sparse layer and likelihood where the collapsed bound is high."""
         n_outputs = setup.Y.shape[1]
-        y = setup.Y.nan_to_num().mT  # scaled targets: zero is the mean
+        y, seen = filled_targets(setup).mT, (~setup.Y.isnan()).mT
         network, h = features(setup)
         if network is None:
             network, h = self.warping(setup, y, (self.kernel,))
@@ -97,7 +98,8 @@ class Start:
         layer = SparseGP(kernel, Z, posterior, jitter).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
         few, weight = setup.few()
-        likelihood.start(start_hyperparameters(layer, h[few], y[:, few], weight, INITIAL_NOISE))
+        rows = h[few], y[:, few], weight * seen[:, few]
+        likelihood.start(start_hyperparameters(layer, *rows, INITIAL_NOISE))
         return network, layer, likelihood
 
 
@@ -296,6 +298,5 @@ def with_best_posterior(model: Model, table: Table) -> Model:
     layer = cast(SparseGP, model.stack.top)
     rows = _observed(model, table.batch(torch.arange(len(table))), table.n_data)
     y, count = rows.residuals_and_counts(layer.mean)
-    noise_var, n_data = model.likelihood.noise_var, float(count.sum())
-    start_posterior(layer, rows.x, y, count[0], noise_var, n_data)
+    start_posterior(layer, rows.x, y, count[0], model.likelihood.noise_var, 1.0)
     return model

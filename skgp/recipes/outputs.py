@@ -24,6 +24,7 @@ from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
+from skgp.recipes.output_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
 
 _DRAWS: Final = 16  # of the softmax, for each row of a training step
@@ -73,7 +74,7 @@ class Coregionalised:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """A matrix of the likelihood mixes the latent functions."""
-        Y = setup.Y.nan_to_num()  # scaled targets: zero is the mean
+        Y = filled_targets(setup)
         n_outputs = Y.shape[1]
         n_latents = number_of_latents(self.n_latents, as_many, n_outputs)
         mixing, latent = None, Y.mT

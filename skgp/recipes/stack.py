@@ -320,8 +320,8 @@ def _start(
     started, noise_var = _started_top(spec, setup, below, latent, deepcopy(top))
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
-    n_observed = setup.n_data * float(setup.observed_weight.sum() / setup.weight.sum())
-    start_posterior(started, below.h, latent, setup.observed_weight, noise_var, n_observed)
+    copies = setup.n_data / float(setup.weight.sum())
+    start_posterior(started, below.h, latent, setup.observed_weight, noise_var, copies)
     return started, noise_var
 
 

@@ -17,10 +17,12 @@ from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.marginal.collapsed import collapsed_bound
 from skgp.core.marginal.starts import (
+    bound_per_row,
     start_covariates,
     start_hyperparameters,
     start_posterior,
     start_slope,
+    unexplained_share,
 )
 from skgp.core.nodes.rules import trivial
 from skgp.core.objectives.objective import ELBO, loss
@@ -80,9 +82,14 @@ def test_collapsed_bound_counts_a_row_as_often_as_its_weight(problem):
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
-def test_gradients_of_the_collapsed_bound_equal_those_of_dense_algebra(problem, is_shared):
+@pytest.mark.parametrize("of_each_gp", [False, True])
+def test_gradients_of_the_collapsed_bound_equal_those_of_dense_algebra(
+    problem, is_shared, of_each_gp
+):
     """Autograd through log N(y; 0, Qff + noise / weight), and the powers of a normal density."""
     kernel, Z, x, y, weight = problem
+    if of_each_gp:
+        weight = torch.stack([weight, 1.0 / (1.0 + weight.flip(0))])
     if is_shared:
         kernel = Stationary("matern52", 1, 2, 1.3).double()
         Z = Z[:1]
@@ -110,13 +117,81 @@ def test_gradients_of_the_collapsed_bound_equal_those_of_dense_algebra(problem, 
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_target_without_weight_is_as_if_it_were_not_there(problem, is_shared):
+    """Each of two GPs starts as one that has only its own targets."""
+    kernel, Z, x, y, weight = problem
+    weights = torch.stack([weight, weight])
+    weights[0, :5] = weights[1, 9:] = 0.0
+    noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
+
+    def layer_of(gps: slice) -> SparseGP:
+        own = Stationary("matern52", 1 if is_shared else len(Z[gps]), 2, 1.3).double()
+        if not is_shared:
+            with torch.no_grad():
+                own.log_variance.copy_(kernel.log_variance[gps])
+        n_gps = len(Z[gps])
+        Z_own = Z[:1] if is_shared else Z[gps]
+        posterior = FullPosterior(torch.zeros(n_gps, 5).double(), 0.3)
+        return SparseGP(own, Z_own.clone(), posterior, JITTER, n_gps if is_shared else None)
+
+    both = layer_of(slice(None))
+    start_posterior(both, x, y, weights, noise_var, 1.5)
+    bounds = bound_per_row(both, x, y, weights, noise_var)
+    shares = []
+    for w in range(2):
+        kept, gps = weights[w] > 0, slice(w, w + 1)
+        rows = x[kept], y[gps, kept], weight[kept]
+        alone = layer_of(gps)
+        start_posterior(alone, *rows, noise_var[gps], 1.5)
+        np.testing.assert_allclose(
+            both.posterior.mu[gps].detach(), alone.posterior.mu.detach(), rtol=1e-9
+        )
+        np.testing.assert_allclose(
+            both.posterior.lower[gps].detach(), alone.posterior.lower.detach(), atol=1e-9
+        )
+        expected = bound_per_row(alone, *rows, noise_var[gps])
+        np.testing.assert_allclose(bounds[gps], expected, rtol=1e-9)
+        shares.append(unexplained_share(alone, rows[0], rows[2], noise_var[gps]))
+    share = unexplained_share(both, x, weights, noise_var)
+    assert share == pytest.approx(max(shares), rel=1e-9)
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_hyperparameters_of_gps_with_their_own_targets_start_as_those_of_each_alone(rng, refined):
+    """The second GP has half of the targets; where they are missing they stand at zero."""
+    x = torch.from_numpy(rng.uniform(-3, 3, (60, 2)))
+    noise = 0.1 * torch.from_numpy(rng.standard_normal((2, 60)))
+    y = torch.stack([torch.sin(2 * x[:, 0]), torch.cos(x[:, 1])]) + noise
+    weight = torch.ones(2, 60).double()
+    weight[1, ::2] = 0.0
+    y = y * weight
+
+    def start(gps: slice, rows: torch.Tensor, weight: torch.Tensor) -> tuple:
+        n_gps = len(y[gps])
+        kernel = Stationary("rbf", n_gps, 2, 1.0).double()
+        Z = x[1::3].expand(n_gps, -1, -1).clone()
+        layer = SparseGP(kernel, Z, DeltaPosterior(torch.zeros(n_gps, 20)), 1e-6)
+        y_rows = y[gps][:, rows]
+        noise_var = start_hyperparameters(layer, x[rows], y_rows, weight, 0.1, refined=refined)
+        return noise_var, kernel.lengthscale.detach()
+
+    both = start(slice(None), torch.arange(60), weight)
+    for w in range(2):
+        kept = weight[w].nonzero()[:, 0]
+        alone = start(slice(w, w + 1), kept, weight[w, kept])
+        for ours, theirs in zip(both, alone, strict=True):
+            # The steps are the same; a search line, where there is one, is that of both.
+            np.testing.assert_allclose(ours[w], theirs[0], rtol=0.02 if refined else 1e-6)
+
+
 def test_posterior_starts_where_the_evidence_bound_equals_the_collapsed_one(problem):
     """A subsample in which every row stands for `weight` rows of the table."""
     kernel, Z, x, y, weight = problem
     noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
     layer = SparseGP(kernel, Z, FullPosterior(torch.zeros(2, 5).double(), 0.3), JITTER).double()
     n_data = float(weight.sum())
-    start_posterior(layer, x, y, weight / 2.0, noise_var, n_data)
+    start_posterior(layer, x, y, weight / 2.0, noise_var, 2.0)
     likelihood = Gaussian(2, 0.1, 1e-9).double()
     likelihood.start(noise_var)
     batch = Batch(x, Targets(y.mT, None), weight * 12 / n_data)
@@ -140,7 +215,7 @@ def test_decoupled_mean_starts_at_the_mean_of_the_sparse_posterior(problem):
     )
     means = []
     for layer in (sparse, decoupled):
-        start_posterior(layer, x, y, weight, noise_var, float(weight.sum()))
+        start_posterior(layer, x, y, weight, noise_var, 1.0)
         means.append(layer.moments(x.unsqueeze(0), layer.factors()).f_mean.detach())
     np.testing.assert_allclose(means[1], means[0], rtol=1e-6, atol=1e-8)
     assert (decoupled.posterior.mu == 0).all()
@@ -325,7 +400,7 @@ def test_gps_that_share_a_kernel_start_as_gps_with_equal_kernels(problem):
         layers.append(SparseGP(kernel, Z0, posterior, JITTER, n_sharing).double())
     noise_var = torch.tensor([0.05, 0.2], dtype=torch.float64)
     for layer in layers:
-        start_posterior(layer, x, y, weight, noise_var, 30.0)
+        start_posterior(layer, x, y, weight, noise_var, 1.3)
     moments = [layer.moments(x.unsqueeze(0), layer.factors()) for layer in layers]
     for name in ("f_mean", "f_var"):
         shared, separate = (getattr(latent, name).detach() for latent in moments)
@@ -352,6 +427,6 @@ def test_posterior_of_rows_that_nearly_coincide_starts_small_however_much_they_w
         kernel = Stationary("rbf", 1, 1, 1.0).double()
         posterior = FullPosterior(torch.zeros(1, 2).double(), 0.3)
         layer = SparseGP(kernel, x[None].clone(), posterior, 1e-12).double()
-        start_posterior(layer, x, y, torch.ones(2).double(), noise_var, 2.0 * weight)
+        start_posterior(layer, x, y, torch.ones(2).double(), noise_var, weight)
         sizes.append(layer.posterior.mu.abs().max().item())
     assert sizes[0] < sizes[1] == sizes[2] < 10.0

@@ -202,7 +202,7 @@ def test_start_is_the_joint_optimum(rng: np.random.Generator) -> None:
     with torch.no_grad():
         layer.mean.zero_()
     x, y, noise = normal(rng, 40, 3), normal(rng, 2, 40), torch.tensor([0.1, 0.4]).double()
-    start_posterior(layer, x, y, torch.ones(40).double(), noise, 40.0)
+    start_posterior(layer, x, y, torch.ones(40).double(), noise, 1.0)
     X_new = normal(rng, 1, 8, 3)
     latent = layer.moments(X_new, layer.factors())
     for w, gp in enumerate(dense_orthogonal(layer)):
@@ -236,7 +236,7 @@ def test_start_has_the_mean_of_the_joint_start(rng: np.random.Generator) -> None
     x = normal(rng, 1, 6, 3)
     means = []
     for model in (layer, joint):
-        start_posterior(model, *rows, noise, 100.0)
+        start_posterior(model, *rows, noise, 7.0)
         means.append(to_array(model.moments(x, model.factors()).f_mean))
     np.testing.assert_allclose(means[0], means[1], rtol=0, atol=1e-9)
 

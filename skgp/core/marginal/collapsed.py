@@ -30,7 +30,8 @@ def collapsed_bound(
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
         Targets of each GP, without its mean.
-    weight : Tensor of shape (n,)
+    weight : Tensor of shape (n,) or (W, n)
+        Of the rows, or of the targets of each GP.
     noise_var : Tensor of shape (W,)
     jitter : float
 
@@ -44,7 +45,7 @@ def collapsed_bound(
     NotPositiveDefiniteError
         If Kuu has no Cholesky factor, or the bound is not finite.
     """
-    n = weight.sum()
+    n = weight.sum(-1)
     ratio = kernel.variance / noise_var
     # |Qff + noise| and its inverse by the M x M matrix H = I + ratio A A^T
     log_det, explained, trace = _Projection.apply(
@@ -69,7 +70,7 @@ class _Projection(torch.autograd.Function):
         L = cholesky(Kuu, jitter).to(Kuf)
         A = torch.linalg.solve_triangular(L, Kuf, upper=False)
         wy = weight * y
-        gram = (A * weight) @ A.mT
+        gram = (A * weight.unsqueeze(-2)) @ A.mT
         H = ratio[:, None, None] * gram
         H.diagonal(dim1=-2, dim2=-1).add_(1.0)
         b = A @ wy.unsqueeze(-1)
@@ -96,12 +97,14 @@ class _Projection(torch.autograd.Function):
         d_gram = ratio * (d_log_det * H_inv - d_explained * c @ c.mT)
         d_gram = d_gram.sum_to_size(gram.shape) + d_trace * eye
         d_gram_gram = d_log_det * rest - ratio * d_explained * c @ gram_c.mT
-        d_gram_gram = d_gram_gram.sum_to_size(gram.shape) + d_trace * gram
+        d_gram_gram = (d_gram_gram.sum_to_size(gram.shape) + d_trace * gram).sum_to_size(L.shape)
         db = 2.0 * d_explained * c
         d_wy = (db.mT @ A).squeeze(-2)
-        db, b, wy = (_side_by_side(v, len(A)) for v in (db, b, wy.unsqueeze(-1)))
+        parts = db, b, wy.unsqueeze(-1), d_gram
+        db, b, wy, d_gram = (_side_by_side(part, len(A)) for part in parts)
         # dA = 2 d_gram A diag(weight) + db (weight y)^T, and dKuf = L^-T dA.
-        d_A = torch.baddbmm(db @ wy.mT, 2.0 * d_gram, A * weight)
+        Aw = (A * weight.unsqueeze(-2)).reshape(len(A), -1, A.shape[-1])
+        d_A = torch.baddbmm(db @ wy.mT, 2.0 * d_gram, Aw)
         d_Kuf = torch.linalg.solve_triangular(L.mT, d_A, upper=True)
         # dKuu = -sym(L^-T Phi(dA A^T) L^-1): Murray (2016), Eqn 10.
         P = half_tril(2.0 * d_gram_gram + db @ b.mT)
@@ -111,6 +114,6 @@ class _Projection(torch.autograd.Function):
         return d_Kuu, d_Kuf, d_wy * weight, d_ratio, None, None
 
 
-def _side_by_side(columns: Tensor, n_kernels: int) -> Tensor:
-    """Columns (W, M, 1) of GPs with one kernel as (1, M, W); of GPs with their own as they are."""
-    return columns if len(columns) == n_kernels else columns.permute(2, 1, 0)
+def _side_by_side(blocks: Tensor, n_kernels: int) -> Tensor:
+    """Blocks (W, M, k) of GPs with one kernel as (1, M, W k); of GPs with their own as they are."""
+    return blocks if len(blocks) == n_kernels else blocks.permute(1, 0, 2).flatten(1).unsqueeze(0)

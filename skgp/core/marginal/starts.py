@@ -48,7 +48,7 @@ def start_hyperparameters(
         Its kernel parameters are changed in place.
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-    weight : Tensor of shape (n,)
+    weight : Tensor of shape (n,) or (W, n)
     noise_var : float
         Initial value of the noise variances.
     refined : bool
@@ -71,11 +71,12 @@ def start_hyperparameters(
         x, y, weight = _merged(x, y, weight)
     # Without a least noise the bound of constant targets has no optimum.
     least = _LEAST_NOISE if refined else 0.0
+    n_counted = weight.sum(-1).mean()
 
     def loss(step: int = 0) -> Tensor:
         noise = log_noise.exp() + least
         bound = collapsed_bound(layer.kernel, Z, x, y, weight, noise, layer.jitter)
-        return -(bound.sum() + layer.kernel.log_prior()) / weight.sum()
+        return -(bound.sum() + layer.kernel.log_prior()) / n_counted
 
     minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
     if refined:
@@ -83,16 +84,19 @@ def start_hyperparameters(
 
         def penalised() -> Tensor:
             moves = [(p - q).square().sum() for p, q in zip(parameters, near, strict=True)]
-            return loss() + 0.5 * torch.stack(moves).sum() / weight.sum()
+            return loss() + 0.5 * torch.stack(moves).sum() / n_counted
 
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
 
 
 def _merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct pairs of x (n, D) and y (W, n) in sorted order, with the sums of their weights."""
+    """Distinct pairs of x (n, D) and y (W, n) in sorted order, with the sums of their weights.
+
+    Weights are (n,) or (W, n).
+    """
     pairs, row = torch.unique(torch.cat([x, y.mT], -1), dim=0, return_inverse=True)
-    sums = weight.new_zeros(len(pairs)).index_add_(0, row, weight)
+    sums = weight.new_zeros(*weight.shape[:-1], len(pairs)).index_add_(-1, row, weight)
     return pairs[:, : x.shape[1]], pairs[:, x.shape[1] :].mT, sums
 
 
@@ -107,13 +111,13 @@ def unexplained_share(layer: SparseLayer, x: Tensor, weight: Tensor, noise_var: 
     ----------
     layer : SparseLayer
     x : Tensor of shape (n, D)
-    weight : Tensor of shape (n,)
+    weight : Tensor of shape (n,) or (W, n)
     noise_var : Tensor of shape (W,)
     """
     kernel = layer.kernel
     A = inverse_cholesky(kernel.Kuu(layer.Z), layer.jitter) @ kernel.Kuf(layer.Z, x)
     rest = (kernel.kff(x) - A.square().sum(-2)).clamp(min=0.0)  # in units of the variance
-    share = (rest * weight).sum(-1) / weight.sum() * kernel.variance / noise_var
+    share = (rest * weight).sum(-1) / weight.sum(-1) * kernel.variance / noise_var
     return float(share.max())
 
 
@@ -128,7 +132,7 @@ def bound_per_row(
     layer : SparseLayer
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-    weight : Tensor of shape (n,)
+    weight : Tensor of shape (n,) or (W, n)
     noise_var : Tensor of shape (W,)
 
     Returns
@@ -136,43 +140,44 @@ def bound_per_row(
     Tensor of shape (W,)
     """
     bound = collapsed_bound(layer.kernel, layer.Z, x, y, weight, noise_var, layer.jitter)
-    return bound / weight.sum()
+    return bound / weight.sum(-1)
 
 
 @torch.no_grad()
 def start_posterior(
-    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor, n_data: float
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: Tensor, copies: float
 ) -> None:
     """Set the posterior of the mean's basis to its optimum given the kernel and the noise.
 
     q(v) = N(H^-1 b, H^-1), H = I + variance / noise * A A^T, b = sqrt(variance) / noise * A y
     (Titsias 2009, Eqn 10, whitened).
 
-    With a sum of weights far above the number of rows the mean would meet every target. Where rows
-    nearly coincide that takes whitened values of thousands, which no step keeps in balance. So the
-    sum counts up to a limit.
+    If rows stood for very many of the table the mean would meet every target. Where rows nearly
+    coincide that takes whitened values of thousands, which no step keeps in balance. So the copies
+    count up to a limit.
 
     Parameters
     ----------
     layer : SparseLayer
     x : Tensor of shape (n, D)
     y : Tensor of shape (W, n)
-    weight : Tensor of shape (n,)
+    weight : Tensor of shape (n,) or (W, n)
     noise_var : Tensor of shape (W,)
-    n_data : float
-        Sum of the weights of all rows, of which x may be a subsample.
+    copies : float
+        Rows of the table for which one of weight one stands, as x may be a subsample.
     """
     Z, kernel = layer.mean_inputs, layer.kernel
     L_inv = inverse_cholesky(kernel.Kuu(Z), layer.jitter)
-    H = torch.zeros_like(L_inv)
-    b = torch.zeros_like(Z[..., 0]).repeat(len(y) // len(Z), 1)  # GPs may share a kernel
+    n_sharing = len(y) // len(Z)  # GPs that share a kernel, and H too unless their weights differ
+    b = torch.zeros_like(Z[..., 0]).repeat(n_sharing, 1)
+    H = torch.zeros_like(L_inv).repeat(n_sharing if weight.ndim > 1 else 1, 1, 1)
     for rows in torch.split(torch.arange(x.shape[0]), _CHUNK):
         A = L_inv @ kernel.Kuf(Z, x[rows])
-        Aw = A * weight[rows]
+        Aw = A * weight[..., None, rows]
         H += Aw @ A.mT
         b += (Aw @ y[:, rows].unsqueeze(-1)).squeeze(-1)
-    counted = min(n_data, _MOST_COUNTED * len(x))
-    scale = (counted / weight.sum() / noise_var).unsqueeze(-1)
+    most = _MOST_COUNTED * len(x) / weight.sum(-1)
+    scale = (most.clamp(max=copies) / noise_var).unsqueeze(-1)
     variance = kernel.variance.unsqueeze(-1)
     H = H * (scale * variance).unsqueeze(-1)
     H.diagonal(dim1=-2, dim2=-1).add_(1.0)
