@@ -53,10 +53,10 @@ LEVELS = (
         "skgp.fitting.chunk",
         "skgp.fitting.cross_validation",
         "skgp.fitting.kinds",
-        "skgp.recipes.warping",
+        "skgp.recipes.rough_gps",
     ),
-    ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.stack"),
-    ("skgp.recipes.output_gps",),
+    ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.mixing", "skgp.recipes.warping"),
+    ("skgp.recipes.stack",),
     (
         "skgp.recipes.collapsed",
         "skgp.recipes.hidden",

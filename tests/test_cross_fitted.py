@@ -12,6 +12,7 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.metrics import r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -23,8 +24,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
 from toy_regressor import ForeignRegressor, ToyBayesianRidge, make_data
 
-from skgp import predict_dist
-from skgp.compose import CrossFittedRegressor, cross_val_predict_dist, predict_latent
+from skgp import SVGPClassifier, SVGPRegressor, predict_dist
+from skgp.compose import (
+    CrossFittedClassifier,
+    CrossFittedRegressor,
+    cross_val_predict_dist,
+    predict_latent,
+)
 from skgp.compose._recalibration import best_scale, stretched
 from skgp.distributions import NormalMixture
 from skgp.scoring import neg_nll_scorer
@@ -351,3 +357,34 @@ class Unweighted(ToyBayesianRidge):
 def test_errors_name_the_argument(member: Any, params: Any, arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CrossFittedRegressor(member, **params).fit(**{"X": X, "y": Y, **arguments})
+
+
+def test_masked_weights_and_labels_are_refused() -> None:
+    mask = np.arange(len(Y)) < 5
+    weight = np.ma.masked_array(np.ones(len(Y)), mask)
+    with pytest.raises(ValueError, match="sample_weight is a masked array with 5 masked entries"):
+        CrossFittedRegressor(ToyBayesianRidge(), cv=3).fit(X, Y, sample_weight=weight)
+    labels = np.ma.masked_array(np.arange(len(Y)) % 2, mask)
+    with pytest.raises(ValueError, match="y is a masked array with 5 masked entries"):
+        CrossFittedClassifier(SVGPClassifier(max_iter=1), cv=3).fit(X, labels)
+
+
+def test_columns_of_targets_keep_their_order_in_a_score() -> None:
+    targets = pd.DataFrame({"a": Y, "b": 100.0 - Y})
+    model = CrossFittedRegressor(SVGPRegressor(max_iter=2, random_state=0), cv=3).fit(X, targets)
+    desired = r2_score(targets, model.predict(X))
+    assert model.score(X, targets) == pytest.approx(desired)
+    with pytest.raises(ValueError, match=r"y has the columns \['b', 'a'\]"):
+        model.score(X, targets[["b", "a"]])
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_ordered_classes_that_are_not_sorted_are_refused(in_pipeline: bool) -> None:
+    """As by the members alone: their numbers would have another order."""
+    codes = np.arange(len(Y)) % 3
+    y = pd.Categorical.from_codes(codes, ["low", "mid", "high"], ordered=True)
+    member = SVGPClassifier(likelihood="ordinal", max_iter=1, random_state=0)
+    model = make_pipeline(StandardScaler(), member) if in_pipeline else member
+    with pytest.raises(ValueError, match="y has ordered categories, low < mid < high"):
+        CrossFittedClassifier(model, cv=3).fit(X, y)
+    CrossFittedClassifier(SVGPClassifier(max_iter=1, random_state=0), cv=3).fit(X, y)

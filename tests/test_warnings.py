@@ -106,6 +106,12 @@ def rounded() -> None:
     read_rows(pa.table({"time": times, "y": times}), target="y")
 
 
+def unsorted() -> None:
+    codes = pa.array([0, 1], pa.int8())
+    labels = pa.DictionaryArray.from_arrays(codes, pa.array(["low", "high"]), ordered=True)
+    read_rows(pa.table({"a": [0.0, 1.0], "y": labels}), target="y")
+
+
 PROVOKED: dict[str, Callable[[], Any]] = {
     "diverged": lambda: svgp(learning_rate_init=3.0).fit(X, y),
     "failed": lambda: svgp(normalize_y=False).fit(X, 1000.0 * y),
@@ -124,6 +130,7 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     "checkpoint not written": unwritable,
     "cache": lambda: svgp(memory=Broken()).fit(X, y),
     "rounded inputs": rounded,
+    "ordered labels": unsorted,
 }
 
 

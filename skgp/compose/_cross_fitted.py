@@ -26,6 +26,7 @@ from skgp import _doc_links
 from skgp.compose._members import Fold, Member, Table, fit_members, takes_weights
 from skgp.compose._predict_dist import predict_dist
 from skgp.distributions import concat, mix
+from skgp.distributions._given import unmasked
 
 Array = NDArray[Any]
 
@@ -103,9 +104,8 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
         X, y, groups = indexable(X, self._checked(y), groups)
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
+            weight = unmasked(sample_weight, "sample_weight")
+            weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
         member_weight, split_params = self._route(weight, groups)
         table = Table(X, y, member_weight)
         if table.weight is not None and not takes_weights(self.estimator):

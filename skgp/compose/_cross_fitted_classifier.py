@@ -11,6 +11,7 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d
 from skgp.compose._cross_fitted import Array, CrossFitted
 from skgp.compose._members import Fold
 from skgp.compose._recalibration import best_temperature, tempered
+from skgp.distributions._given import check_sorted, unmasked
 
 
 class CrossFittedClassifier(ClassifierMixin, CrossFitted):
@@ -136,7 +137,10 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     # ------------------------------------------------------------- helpers
 
     def _checked(self, y: Any) -> Any:
-        labels = column_or_1d(y, warn=True)
+        parameters = self.estimator.get_params().items()  # of a step of a pipeline, too
+        if any(name.split("__")[-1] == "likelihood" and v == "ordinal" for name, v in parameters):
+            check_sorted(y, "y")
+        labels = column_or_1d(unmasked(y, "y"), warn=True)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         return labels

@@ -4,11 +4,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.compose._cross_fitted import Array, CrossFitted, mixed
 from skgp.compose._predict_dist import predict_joint, predict_latent
 from skgp.compose._recalibration import best_scale, stretched
+from skgp.distributions._given import check_order, output_names
 
 
 class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
@@ -133,6 +135,28 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         predictive distribution of shape (n,) or (n, P)
         """
         return self.predict_dist(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination R^2 of `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        y : array-like of shape (n,) or (n, P)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            For columns of y in another order than those of the fit.
+        """
+        dist = self.predict_dist(X)
+        check_order("y", output_names(y), dist.output_names)
+        return float(r2_score(y, dist.mean(), sample_weight=sample_weight))
 
     def predict_latent(self, X: Any) -> Any:
         """Distribution of the noiseless function: the equal mixture of those of the members.

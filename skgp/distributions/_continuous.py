@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution
+from skgp.distributions._given import check_order, output_names, without_mask
 from skgp.distributions._html import MOST_COLUMNS, Picture
-from skgp.distributions._outputs import Names
-from skgp.distributions._typing import FloatArray
+from skgp.distributions._typing import FloatArray, Names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -330,9 +330,14 @@ class ContinuousDistribution(Distribution):
             for name, values in table.items()
         }
 
+    def _given(self, y: npt.ArrayLike, name: str) -> FloatArray:
+        """Values of outputs, in their order, NaN where masked."""
+        check_order(name, output_names(y), self.output_names)
+        return np.asarray(without_mask(y), dtype=np.float64)
+
     def _points(self, y: npt.ArrayLike) -> FloatArray:
         """`y` as an array of shape `shape`, or with a last axis of k points for each."""
-        values = np.asarray(y, dtype=np.float64)
+        values = self._given(y, "y")
         each = values.shape[-1:] if values.ndim > self.ndim else ()
         try:
             if values.ndim in (0, self.ndim + 1) or values.shape == self.shape:
@@ -348,7 +353,7 @@ class ContinuousDistribution(Distribution):
 
     def _observations(self, y: npt.ArrayLike, name: str = "y") -> FloatArray:
         """`y` as an array of shape `shape`; only a scalar is broadcast."""
-        values = np.asarray(y, dtype=np.float64)
+        values = self._given(y, name)
         if values.ndim > 0 and values.shape != self.shape:
             raise ValueError(f"{name} must be a scalar or have shape {self.shape}, got shape "
                              f"{values.shape}")  # fmt: skip

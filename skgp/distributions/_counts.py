@@ -14,9 +14,8 @@ from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._count_masses import log_mass_given_normal, tail_given_normal
 from skgp.distributions._density import logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
-from skgp.distributions._outputs import Names
 from skgp.distributions._transformed import MonotoneTransformed
-from skgp.distributions._typing import FloatArray, IntArray, RandomState
+from skgp.distributions._typing import FloatArray, IntArray, Names, RandomState
 
 _POINTS: Final = 100  # about those of each integral over f
 _ROUNDING: Final = 1e-12  # of a probability that may be that of a count

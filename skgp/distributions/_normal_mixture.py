@@ -13,8 +13,8 @@ from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._gathering import gather_rows
 from skgp.distributions._merging import merge_neighbours
-from skgp.distributions._outputs import Names, check_names, common_names, selection
-from skgp.distributions._typing import FloatArray, IntArray, RandomState
+from skgp.distributions._outputs import check_names, common_names, selection
+from skgp.distributions._typing import FloatArray, IntArray, Names, RandomState
 
 if TYPE_CHECKING:
     import torch

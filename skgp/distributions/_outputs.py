@@ -1,13 +1,12 @@
 """The outputs of a distribution: their names, and the choice of some of them."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from skgp.distributions._typing import IntArray
-
-Names: TypeAlias = tuple[str, ...] | None
+from skgp.distributions._given import check_order
+from skgp.distributions._typing import IntArray, Names
 
 
 def check_names(names: Sequence[str] | None, n_outputs: int) -> Names:
@@ -27,7 +26,15 @@ def check_names(names: Sequence[str] | None, n_outputs: int) -> Names:
 
 
 def common_names(names: Sequence[Names]) -> Names:
-    """The names that several distributions agree on, or None."""
+    """The names that several distributions agree on, or None.
+
+    Raises
+    ------
+    ValueError
+        If they have the same names in another order.
+    """
+    for number, others in enumerate(names[1:], 1):
+        check_order(f"distribution {number}", others, names[0])
     return names[0] if len(set(names)) == 1 else None
 
 

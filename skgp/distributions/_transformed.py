@@ -11,9 +11,8 @@ from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
 from skgp.distributions._normal_mixture import NormalMixture
-from skgp.distributions._outputs import Names
 from skgp.distributions._quadrature import REACH, moment_at_nodes, panel_quadrature
-from skgp.distributions._typing import BoolArray, FloatArray, IntArray, RandomState
+from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
 

@@ -10,3 +10,4 @@ IntArray: TypeAlias = npt.NDArray[np.intp]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 LabelArray: TypeAlias = npt.NDArray[Any]
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+Names: TypeAlias = tuple[str, ...] | None  # of outputs

@@ -9,13 +9,14 @@ from sklearn.utils.multiclass import unique_labels
 
 from skgp.core.subsample import BoolArray
 from skgp.distributions import Bernoulli, Categorical
+from skgp.distributions._given import check_sorted
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import check_class_weight
 from skgp.fitting.fit import Targets
 from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
-from skgp.fitting.rows import Rows, check_labels, check_observed, check_sorted
+from skgp.fitting.rows import Rows, check_labels, check_observed
 from skgp.fitting.splits import split_by_class
 from skgp.fitting.table import Array
 from skgp.recipes.outputs import Classes

@@ -18,9 +18,10 @@ from skgp.core.objectives.objective import ELBO
 from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
+from skgp.distributions._given import unmasked
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
-from skgp.fitting.arguments import reading, refuse_sparse, refuse_times, unmasked
+from skgp.fitting.arguments import reading, refuse_sparse, refuse_times
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.model import Model
 from skgp.fitting.predict import Chunks, normal_mixtures

@@ -10,10 +10,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skgp.distributions import ContinuousDistribution, NormalMixture
+from skgp.distributions._given import check_order, output_names
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.estimators._joint import covariance_over_rows, sample_y
-from skgp.fitting.arguments import check_order, output_names
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures

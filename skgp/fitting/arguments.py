@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.maps import kept_on_disk
 from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
+from skgp.distributions._given import unmasked
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
 
@@ -52,30 +53,6 @@ def reading(name: str) -> Iterator[None]:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} cannot be read as an array of numbers: {error}") from error
-
-
-def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
-    """The values of a masked array without their mask, which NumPy drops silently; others as given.
-
-    Parameters
-    ----------
-    values : object
-    name : str
-        Of the argument.
-    fill : bool, default=False
-        Whether entries of a matrix may be missing: masked ones become NaN. Otherwise a masked entry
-        is a ValueError.
-    """
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    if not np.ma.is_masked(values):
-        return values.data
-    if fill and values.ndim == 2:
-        return np.ma.filled(values.astype(np.float64), np.nan)
-    raise ValueError(
-        f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
-        "be missing here: fill them or drop their rows"
-    )
 
 
 def inputs_to_check(X: Any, name: str) -> Any:
@@ -146,26 +123,6 @@ def _begins_with_time(dtype: Any, values: Any) -> bool:
             return True
         entries = list(entries[0])
     return any(isinstance(entry, _TIMES) for entry in entries)
-
-
-def output_names(y: Any) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame, or of a series, if all are strings."""
-    names = list(getattr(y, "columns", []))
-    if not names and hasattr(y, "to_frame"):  # a series of pandas or polars
-        names = [y.name]
-    has_names = names and all(isinstance(name, str) and name for name in names)
-    return tuple(names) if has_names else None
-
-
-def check_order(name: str, given: tuple[str, ...] | None, known: tuple[str, ...] | None) -> None:
-    """Refuse columns that have the names of the outputs in another order, a sure mistake."""
-    if given is None or known is None or given == known:
-        return
-    if sorted(given) == sorted(known):
-        raise ValueError(
-            f"{name} has the columns {list(given)}, and those of the outputs are {list(known)}: "
-            "pass them in the same order"
-        )
 
 
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:

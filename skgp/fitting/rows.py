@@ -18,14 +18,12 @@ from sklearn.utils.validation import (
 )
 
 from skgp.core.maps import taken
+from skgp.distributions._given import check_order, output_names, unmasked
 from skgp.fitting.arguments import (
     LEAST_WEIGHT,
-    check_order,
     inputs_to_check,
-    output_names,
     reading,
     refuse_times,
-    unmasked,
 )
 
 Array = npt.NDArray[Any]
@@ -196,22 +194,6 @@ def check_labels(
     check_classification_targets(y)
     check_consistent_length(X, y)
     return _weighted(Rows(X, y, None), sample_weight, suffix)
-
-
-def check_sorted(y: Any, name: str) -> None:
-    """Refuse ordered categories of pandas whose order is not that of sorting."""
-    if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc"):
-        y = y.iloc[:, 0]
-    dtype: Any = getattr(y, "dtype", None)
-    if not getattr(dtype, "ordered", False):
-        return
-    categories = np.asarray(dtype.categories)
-    if (categories != np.sort(categories)).any():
-        order = " < ".join(map(str, categories[:5]))
-        raise ValueError(
-            f"{name} has ordered categories, {order}, and classes are sorted, as scikit-learn's "
-            f"scores expect: pass their numbers, {name}.cat.codes"
-        )
 
 
 def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix: str) -> Array:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
+from skgp.distributions._given import check_order, output_names, without_mask
 from skgp.plotting._observed import FloatArray, check_output, select_output
-from skgp.scoring._reduce import without_mask
 
 
 @final
@@ -22,7 +22,7 @@ class InputLine:
     ----------
     values : ndarray of shape (m,)
         Of the column, increasing.
-    rows : ndarray or pandas DataFrame of shape (m, D)
+    rows : ndarray, or data frame as X, of shape (m, D)
         What an estimator predicts for.
     observed : ndarray of shape (n,)
         Values of the column in the rows that the line was made from.
@@ -38,9 +38,9 @@ class InputLine:
     @classmethod
     def through(cls, X: Any, column: int | str | None, at: Any, grid: int | ArrayLike) -> Self:
         """The line along `column` through a row: row number `at` of X, or `at` itself."""
-        is_frame = hasattr(X, "iloc")
+        is_frame = hasattr(X, "columns")
         table: Any = X if is_frame else np.asarray(X, dtype=np.float64)
-        if table.ndim != 2:
+        if len(table.shape) != 2:
             raise ValueError(f"X must have shape (n, D), got {table.shape}.")
         n_rows, n_columns = table.shape
         names = list(table.columns) if is_frame else [f"column {j}" for j in range(n_columns)]
@@ -59,13 +59,17 @@ class InputLine:
         number, held = (int(at), {}) if isinstance(at, Integral) else (0, _held(at, names, varied))
         if not 0 <= number < n_rows:
             raise ValueError(f"at={at} is out of range: X has {n_rows} rows.")
-        observed = np.asarray(table.iloc[:, varied] if is_frame else table[:, varied], dtype=float)
+        by_number = table.iloc if hasattr(table, "iloc") else table
+        observed = np.asarray(by_number[:, varied], dtype=float)
         values = _grid_values(grid, observed)
         copies = [number] * len(values)
-        rows = table.iloc[copies].copy() if is_frame else table[copies]
+        rows = table.iloc[copies].copy() if hasattr(table, "iloc") else table[copies]
         for j, value in (held | {varied: values}).items():
-            if is_frame:
+            if hasattr(table, "iloc"):
                 rows[names[j]] = value
+            elif is_frame:  # of polars, whose columns are replaced
+                column = type(table[names[j]])(names[j], np.broadcast_to(value, len(values)))
+                rows = rows.with_columns(column)
             else:
                 rows[:, j] = value
         name = "x" if n_columns == 1 and not is_frame else str(names[varied])
@@ -77,6 +81,7 @@ class InputLine:
         """Inputs and outcomes (n,) of the rows that the line was made from, to be drawn as dots."""
         if y is None:
             return None
+        check_order("y", output_names(y), dist.output_names)
         targets = np.asarray(without_mask(y), dtype=np.float64)
         expected = (len(self.observed), *dist.shape[1:])
         if targets.shape != expected:

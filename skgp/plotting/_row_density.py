@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
+from skgp.distributions._given import without_mask
 from skgp.plotting._conditional_density import cell_densities, outcome_grid
 from skgp.plotting._display import (
     Display,
@@ -17,7 +18,6 @@ from skgp.plotting._display import (
     merge_style,
 )
 from skgp.plotting._observed import FloatArray, Observed, check_output, output_name
-from skgp.scoring._reduce import without_mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

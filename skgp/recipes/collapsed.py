@@ -31,7 +31,7 @@ from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, never, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
-from skgp.recipes.output_gps import filled_targets
+from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
 from skgp.recipes.warping import Warping
 

@@ -7,7 +7,8 @@ from functools import partial
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.setup import Setup
-from skgp.recipes.output_gps import OutputGPs
+from skgp.recipes.rough_gps import OutputGPs
+from skgp.recipes.stack import INITIAL_NOISE, MANY_INDUCING
 
 
 def with_noise_share(recipe: Recipe) -> Recipe:
@@ -27,6 +28,6 @@ def noise_share(setup: Setup) -> float:
     The mean over the outputs that vary, and one if none does. The steps of the GPs are few: targets
     without noise have about 0.014, and noise alone about 0.7.
     """
-    gps = OutputGPs.of(setup)
-    shares = gps.noise_var[gps.varies].clamp(max=1.0)
+    gps, varies, _, _ = OutputGPs.of(setup, MANY_INDUCING, INITIAL_NOISE)
+    shares = gps.noise_var[varies].clamp(max=1.0)
     return float(shares.mean()) if len(shares) else 1.0

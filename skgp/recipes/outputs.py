@@ -24,7 +24,8 @@ from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
-from skgp.recipes.output_gps import filled_targets
+from skgp.recipes.mixing import likely_mixing
+from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
 
 _DRAWS: Final = 16  # of the softmax, for each row of a training step
@@ -79,7 +80,7 @@ class Coregionalised:
         n_latents = number_of_latents(self.n_latents, as_many, n_outputs)
         mixing, latent = None, Y.mT
         if n_outputs > 1:
-            mixing = principal_mixing(Y, setup.observed_weight, n_latents)
+            mixing = likely_mixing(setup, Y, n_latents)
             latent = torch.linalg.pinv(mixing) @ Y.mT
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
@@ -178,17 +179,6 @@ def _log_squared_residuals(x: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
         residual[rows] = Y[rows, 0] - Y[among, 0][nearest].mean(1)
     least = torch.finfo(Y.dtype).eps
     return (residual.square() + least).log().unsqueeze(0) - _LOG_CHI_SQUARED
-
-
-def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
-    """Initial mixing matrix (P, W): the leading principal directions, scaled by their deviations.
-
-    Latent functions of unit variance then reproduce the covariance of outputs (n, P), whose rows
-    have weights (n,).
-    """
-    eigenvalues, directions = torch.linalg.eigh((Y.mT * weight) @ Y / weight.sum())
-    deviations = eigenvalues[-n_latents:].clamp_min(1e-6).sqrt()
-    return (directions[:, -n_latents:] * deviations).flip(1)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 from skgp.core.training.plan import count_batches
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
-from skgp.recipes.output_gps import filled_targets
-from skgp.recipes.outputs import number_of_latents, principal_mixing
+from skgp.recipes.mixing import principal_mixing
+from skgp.recipes.outputs import number_of_latents
+from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Below, Outputs, StackSpec, kernel_of, no_hidden
 
 _MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise

@@ -4,22 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import torch
 from torch import Tensor
 
-from skgp.core.kernels.choice import has_profile, make_kernel
+from skgp.core.kernels.choice import has_profile
 from skgp.core.kernels.kernel import KernelLike
-from skgp.core.layers.posteriors import FullPosterior
-from skgp.core.layers.sparse import SparseGP
-from skgp.core.marginal.collapsed import collapsed_bound
-from skgp.core.marginal.starts import start_hyperparameters
 from skgp.core.networks.warping import InputWarp, skewed_columns
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.setup import Setup
+from skgp.recipes.rough_gps import bound_of_functions
 
-_INDUCING: Final = 100  # of the GPs that are compared
-_JITTER: Final = 1e-6
-_NOISE: Final = 0.1  # that these start with
 _LEAST_GAIN: Final = 0.02  # nats per row and function of their bounds
 
 
@@ -47,25 +40,10 @@ class Warping:
         if warp is None:
             return None, x
         if self.input_warping == "auto":
-            rows = functions[:, few], weight
             try:
-                gain = _bound(setup, warp(x[few]), *rows) - _bound(setup, x[few], *rows)
+                plain, warped = (bound_of_functions(setup, h, functions, 1) for h in (x, warp(x)))
             except NotPositiveDefiniteError:  # which a model with a larger jitter need not have
                 return None, x
-            if gain < _LEAST_GAIN:
+            if (warped - plain).mean() < _LEAST_GAIN:
                 return None, x
         return warp, warp(x)
-
-
-def _bound(setup: Setup, x: Tensor, functions: Tensor, weight: Tensor) -> float:
-    """Nats per row and function of the collapsed bound of GPs with one kernel, after its start."""
-    kernel = make_kernel("matern52", 1, x.shape[1], setup.lengthscale(x))
-    Z = setup.shared_centres(x, weight, _INDUCING).unsqueeze(0)
-    posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
-    layer = SparseGP(kernel, Z, posterior, _JITTER).double()
-    noise_var = start_hyperparameters(layer, x, functions, weight, _NOISE)
-    with torch.no_grad():
-        bound = collapsed_bound(
-            layer.kernel, layer.Z, x, functions, weight, noise_var, layer.jitter
-        )
-    return float(bound.sum() / (weight.sum() * len(functions)))

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from skgp.distributions import ContinuousDistribution
+from skgp.distributions._given import without_mask
 from skgp.distributions._intervals import log_probability
 from skgp.scoring._reduce import FloatArray, check_weights, refuse_nan
 
@@ -21,7 +22,8 @@ def bounds_nll(
     ValueError
         If a lower bound is above the upper one, a bound is NaN, or weights are not valid.
     """
-    bounds = check_array(y_true, dtype=np.float64, ensure_all_finite=False, input_name="y_true")
+    given = without_mask(y_true)
+    bounds = check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="y_true")
     lower, upper = bounds.T
     if not (lower <= upper).all():
         row = (~(lower <= upper)).argmax()

@@ -4,9 +4,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _check_sample_weight, check_array, check_consistent_length
+from sklearn.utils.validation import check_array, check_consistent_length
 
-from skgp.scoring._reduce import FloatArray
+from skgp.distributions._given import unmasked
+from skgp.scoring._reduce import FloatArray, check_weights
 
 
 def expected_calibration_error(
@@ -40,7 +41,8 @@ def expected_calibration_error(
         "top-label" judges the probability of the most probable class ([1]_, [2]_); "class-wise"
         the probabilities of each class against all others, averaged over the classes ([3]_).
     labels : array-like of shape (C,), default=None
-        Sorted labels that go with the columns, as `classes_`; those in `y_true` if None.
+        Labels that go with the columns, in their order, as `classes_`. If None, the `classes` of
+        `y_proba`, or the sorted labels in `y_true`.
 
     Returns
     -------
@@ -76,7 +78,7 @@ def expected_calibration_error(
     if kind not in ("top-label", "class-wise"):
         raise ValueError(f"kind must be 'top-label' or 'class-wise', got {kind!r}.")
     p, codes = check_probabilities(y_true, y_proba, labels)
-    weight = _check_sample_weight(sample_weight, p, dtype=np.float64, ensure_non_negative=True)
+    weight = np.ones(len(p)) if sample_weight is None else check_weights(sample_weight, len(p))
     weight = weight / weight.sum()
     if kind == "top-label":
         top = p.argmax(1)
@@ -92,12 +94,17 @@ def check_probabilities(
     y_true: ArrayLike, y_proba: ArrayLike, labels: ArrayLike | None
 ) -> tuple[FloatArray, Any]:
     """Probabilities (n, C), and the numbers of the columns that the labels belong to."""
-    p = check_array(y_proba, dtype=np.float64, ensure_2d=False, input_name="y_proba")
+    if labels is None:
+        labels = getattr(y_proba, "classes", None)
+    probabilities = unmasked(y_proba, "y_proba", fill=True)  # NaN is refused
+    p = check_array(probabilities, dtype=np.float64, ensure_2d=False, input_name="y_proba")
     if p.ndim == 1:
         p = np.column_stack([1.0 - p, p])
-    y = np.asarray(y_true)
+    y = np.asarray(unmasked(y_true, "y_true"))
     check_consistent_length(y, p)
-    classes = np.unique(y if labels is None else labels)
+    classes = np.unique(y) if labels is None else np.asarray(labels)
+    if len(np.unique(classes)) != len(classes):
+        raise ValueError(f"labels must be different, got {classes.tolist()[:20]}.")
     if len(classes) != p.shape[1]:
         raise ValueError(
             f"y_proba has {p.shape[1]} columns for {len(classes)} classes: pass labels, such as "
@@ -108,7 +115,8 @@ def check_probabilities(
     unknown = np.setdiff1d(y, classes)
     if unknown.size:
         raise ValueError(f"y_true contains {unknown.tolist()[:5]}, which are not among labels.")
-    return p, np.searchsorted(classes, y)
+    order = np.argsort(classes)
+    return p, order[np.searchsorted(classes, y, sorter=order)]
 
 
 def _binned_error(p: FloatArray, hit: Any, weight: FloatArray, n_bins: int, strategy: str) -> float:

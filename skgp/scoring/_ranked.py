@@ -1,10 +1,13 @@
 """The ranked probability score of ordered classes."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import _check_sample_weight
 
+from skgp.distributions._given import ordered_categories
 from skgp.scoring._class_calibration import check_probabilities
+from skgp.scoring._reduce import check_weights
 
 
 def rps(
@@ -29,7 +32,8 @@ def rps(
         second of two classes.
     sample_weight : array-like of shape (n,), default=None
     labels : array-like of shape (C,), default=None
-        Sorted labels that go with the columns, as `classes_`; those in `y_true` if None.
+        Labels that go with the columns, in their order, as `classes_`. If None, the `classes` of
+        `y_proba`, or the sorted labels in `y_true`.
 
     Returns
     -------
@@ -39,7 +43,8 @@ def rps(
     Raises
     ------
     ValueError
-        If shapes, probabilities, weights or labels are not valid.
+        If shapes, probabilities, weights or labels are not valid, or the labels have another order
+        than the ordered categories of `y_true`.
 
     References
     ----------
@@ -53,7 +58,24 @@ def rps(
     0.375
     """
     p, codes = check_probabilities(y_true, y_proba, labels)
-    weight = _check_sample_weight(sample_weight, p, dtype=np.float64, ensure_non_negative=True)
+    _check_order(y_true, codes)
+    weight = np.ones(len(p)) if sample_weight is None else check_weights(sample_weight, len(p))
     up_to = p.cumsum(1)[:, :-1]
     is_up_to = codes[:, np.newaxis] <= np.arange(p.shape[1] - 1)
     return float(np.average(np.square(up_to - is_up_to).sum(1), weights=weight))
+
+
+def _check_order(y_true: Any, codes: Any) -> None:
+    """Refuse numbers of columns (n,) that do not rise with the ordered categories of the labels."""
+    categories = ordered_categories(y_true)
+    if categories is None:
+        return
+    numbers = {label: number for number, label in enumerate(categories.tolist())}
+    theirs = np.array([numbers[label] for label in np.asarray(y_true).tolist()])
+    pairs = np.unique(np.column_stack([theirs, codes]), axis=0)
+    if (np.diff(pairs[:, 1]) <= 0).any():
+        order = " < ".join(map(str, categories[:5]))
+        raise ValueError(
+            f"y_true has ordered categories, {order}, and the columns of y_proba another order: "
+            "fit and score the numbers of the classes, their codes."
+        )

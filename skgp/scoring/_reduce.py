@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from skgp.distributions import ContinuousDistribution
+from skgp.distributions._given import check_order, output_names, without_mask
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -111,6 +112,7 @@ def check_targets(
             f"y_true has shape {np.shape(y_true)} but the distribution has shape {dist.shape}: if "
             "these are lower and upper bounds of censored targets, only nll is a proper score."
         )
+    check_order("y_true", output_names(y_true), dist.output_names)
     y: FloatArray = check_array(
         without_mask(y_true),
         dtype=np.float64,
@@ -143,14 +145,6 @@ def check_distribution(dist: Any) -> None:
             f"dist must be a predictive distribution, got {type(dist).__name__}: pass "
             "model.predict_dist(X), or skgp.predict_dist(model, X) of a pipeline or search"
         )
-
-
-def without_mask(y: ArrayLike) -> ArrayLike:
-    """NaN in the place of masked entries, whose mask NumPy drops silently; others as given."""
-    if not isinstance(y, np.ma.MaskedArray):
-        return y
-    filled: FloatArray = np.ma.filled(y.astype(np.float64), np.nan)
-    return filled
 
 
 def are_bounds(y_true: ArrayLike, dist: ContinuousDistribution) -> bool:

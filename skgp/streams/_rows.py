@@ -165,6 +165,7 @@ def _write(
     if not n:
         raise ValueError("the data set has no rows")
     codes: dict[str, int] = {}  # of labels
+    order: list[str] = []
     has_labels = is_single and _source.has_labels(dataset, outputs[0])
     with ExitStack() as stack:
 
@@ -186,12 +187,19 @@ def _write(
             error = np.abs(X - exact).max(axis=0, initial=0.0)
             rounded |= (error > _ROUNDED * exact.std(axis=0)) & (np.ptp(exact, axis=0) > 0.0)
             if has_labels:
+                order = order or _source.order_of_labels(batch, outputs[0])
                 of_rows = _source.labels(batch, outputs[0])
                 y_file.append(np.array([codes.setdefault(label, len(codes)) for label in of_rows]))
             else:
                 y_file.append(_source.targets(batch, outputs).reshape(-1, *y_shape[1:]))
             if weight_file is not None:
                 weight_file.append(_source.weights(batch, weights[0]))
+    if order != sorted(order):
+        warnings.warn(
+            f"column {outputs[0]!r} has ordered categories, and classes are sorted: for ordered "
+            "classes pass a column of their codes",
+            stacklevel=3,
+        )
     names = columns if preprocessor is None else _names_out(preprocessor, X.shape[1])
     if rounded.any():
         warnings.warn(

@@ -159,6 +159,17 @@ def _refuse_missing(name: str, column: str, n_missing: int, n: int) -> None:
         )
 
 
+def order_of_labels(batch: Any, column: str) -> list[str]:
+    """The ordered categories of a column of strings; none if they have no order."""
+    import pyarrow as pa
+
+    values = batch.column(column)
+    if not pa.types.is_dictionary(values.type) or not values.type.ordered:
+        return []
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return list(values.dictionary.to_pylist())
+
+
 def has_labels(dataset: Any, column: str) -> bool:
     """Whether a column holds strings."""
     import pyarrow as pa

@@ -56,3 +56,32 @@ def test_frame_and_html_show_names(dist):
 def test_wrong_names_are_refused(make, names):
     with pytest.raises(ValueError, match="3 different strings"):
         make("outputs").with_output_names(names)
+
+
+def test_values_of_columns_in_another_order_are_refused(dist):
+    """They have the names of the outputs: a sure mistake. Other names say nothing."""
+    frames = pytest.importorskip("pandas")
+    y = frames.DataFrame(dist.mean(), columns=NAMES)
+    np.testing.assert_array_equal(dist.cdf(y), dist.cdf(dist.mean()))
+    np.testing.assert_array_equal(dist.joint_logpdf(y), dist.joint_logpdf(dist.mean()))
+    dist.cdf(y.set_axis(["a", "b", "c"], axis=1))
+    for method in (dist.cdf, dist.logpdf, dist.crps, dist.joint_logpdf):
+        with pytest.raises(ValueError, match="(?i)y has the columns .*, and those of"):
+            method(y[NAMES[::-1]])
+
+
+def test_outputs_in_another_order_are_not_joined(dist):
+    other = dist[:, NAMES[::-1]]
+    for join in (mix, concat):
+        with pytest.raises(ValueError, match=r"distribution 1 has the columns \['temperature'"):
+            join([dist, other])
+
+
+def test_masked_values_are_missing(dist):
+    y = dist.mean()
+    mask = np.zeros(y.shape, dtype=bool)
+    mask[:, 1] = True
+    far = np.ma.masked_array(np.where(mask, 1e9, y), mask)
+    partial = np.where(mask, np.nan, y)
+    np.testing.assert_array_equal(dist.joint_logpdf(far), dist.joint_logpdf(partial))
+    np.testing.assert_array_equal(dist.logpdf(far), dist.logpdf(partial))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from skgp import DSPPRegressor, ExactGPRegressor
-from skgp.recipes.output_gps import OutputGPs, filled_targets
+from skgp.recipes.rough_gps import OutputGPs, filled_targets
 
 
 def _rows(rng, n, missing):
@@ -46,10 +46,10 @@ def test_gps_of_outputs_are_those_of_each_output_on_its_own_rows(rng):
         # They differ by the inducing inputs and the scale of X, which are those of all rows.
         assert seen.sum() < len(X)
         np.testing.assert_allclose(
-            together.noise_var[output], alone.noise_var[0], rtol=0.25, atol=2e-3
+            together.gps.noise_var[output], alone.gps.noise_var[0], rtol=0.25, atol=2e-3
         )
-        np.testing.assert_allclose(together.y_scale[0][output], partial[seen, output].mean())
-        np.testing.assert_allclose(together.y_scale[1][output], partial[seen, output].std())
+        np.testing.assert_allclose(together.y_scale.offset[output], partial[seen, output].mean())
+        np.testing.assert_allclose(together.y_scale.unit[output], partial[seen, output].std())
 
 
 def test_rows_without_targets_need_no_filling(rng):

@@ -175,3 +175,29 @@ def test_unsuitable_estimators_and_shapes(ax: Axes) -> None:
         PredictiveBandDisplay.from_predictions([0, 1, 2], dist, ax=ax)
     with pytest.raises(ValueError, match=r"latent has shape \(1,\), expected \(2,\)"):
         PredictiveBandDisplay.from_predictions([0, 1], dist, dist[:1], ax=ax)
+
+
+def test_frames_of_polars_keep_their_names(ax: Axes) -> None:
+    frames = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((30, 2)), columns=["a", "b"])
+    y = np.sin(table["a"].to_numpy())
+    fitted = PPGPRRegressor(max_iter=2, random_state=0).fit(table, y)
+    means = []
+    for X in (table, frames.from_dict(table.to_dict("list"))):
+        display = PredictiveBandDisplay.from_estimator(fitted, X, y, column="b", at=3, ax=ax)
+        means.append(display.mean)
+    np.testing.assert_array_equal(*means)
+    swapped = frames.from_dict(table[["b", "a"]].to_dict("list"))
+    with pytest.raises(ValueError, match="feature names"):
+        PredictiveBandDisplay.from_estimator(fitted, swapped, y, column="b", at=3, ax=ax)
+
+
+def test_outcomes_in_another_order_of_columns_are_refused(ax: Axes) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 1))
+    Y = pd.DataFrame({"a": X[:, 0], "b": 100.0 + X[:, 0]})
+    fitted = PPGPRRegressor(max_iter=2, random_state=0).fit(X, Y)
+    PredictiveBandDisplay.from_estimator(fitted, X, Y, output="a", ax=ax)
+    with pytest.raises(ValueError, match=r"y has the columns \['b', 'a'\]"):
+        PredictiveBandDisplay.from_estimator(fitted, X, Y[["b", "a"]], output="a", ax=ax)

@@ -178,3 +178,9 @@ def test_a_bound_at_an_atom_has_it(sign: float) -> None:
     for low, high, expected in [(0.0, 1.0, base.cdf(1.0)), (-1.0, 0.0, base.cdf(0.0))]:
         bounds = np.sort([sign * low, sign * high])[None]
         np.testing.assert_allclose(np.exp(-nll(bounds, dist)), expected[0], rtol=1e-12)
+
+
+def test_a_masked_bound_is_no_bound() -> None:
+    bounds = np.ma.masked_array([[0.0, 1.0], [0.0, 1e9]], [[False, False], [False, True]])
+    with pytest.raises(ValueError, match=r"bounds \[0.0, nan\] in row 1"):
+        nll(bounds, NormalMixture.normal([0.0, 0.0], [1.0, 1.0]))

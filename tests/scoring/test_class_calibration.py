@@ -105,7 +105,7 @@ def test_a_class_may_be_missing_if_labels_are_given() -> None:
         ({"y_proba": [[0.5, np.nan]] * 4}, "NaN"),
         ({"y_true": [0, 1]}, "inconsistent"),
         ({"labels": [0, 2]}, r"\[1\], which are not among labels"),
-        ({"sample_weight": [0.0] * 4}, "must contain at least one non-zero"),
+        ({"sample_weight": [0.0] * 4}, "zero for every row"),
         ({"sample_weight": [1.0, 1.0, 1.0, -1.0]}, "egative"),
     ],
 )
@@ -130,3 +130,12 @@ def test_scorer_is_the_function_with_a_sign(n_classes: int) -> None:
 def test_a_probability_on_an_edge_belongs_to_the_bin_below() -> None:
     value = expected_calibration_error([1, 1], [[0.5, 0.5], [0.2, 0.8]], n_bins=2, labels=[0, 1])
     np.testing.assert_allclose(value, (abs(0.0 - 0.5) + abs(1.0 - 0.8)) / 2)
+
+
+def test_labels_go_with_the_columns_in_the_order_given() -> None:
+    p = [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.2, 0.6, 0.2]]
+    desired = expected_calibration_error([0, 2, 1], p, n_bins=3)
+    named = expected_calibration_error(
+        ["low", "high", "mid"], p, n_bins=3, labels=["low", "mid", "high"]
+    )
+    assert named == pytest.approx(desired)

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss
 from sklearn.model_selection import cross_val_score
 
+from skgp.distributions import Categorical
 from skgp.scoring import neg_rps_scorer, rps
 
 
@@ -63,3 +64,45 @@ def test_scorer(rng: np.random.Generator) -> None:
     scores = cross_val_score(LogisticRegression(), X, y, cv=3, scoring=neg_rps_scorer)
     assert (scores < 0.0).all()
     assert (scores > -0.4).all()
+
+
+NAMES = ["low", "mid", "high"]
+P = [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.2, 0.6, 0.2]]
+
+
+def test_labels_go_with_the_columns_in_the_order_given() -> None:
+    """Not in that of sorting, which is high, low, mid."""
+    right = rps([0, 2, 1], P)
+    assert rps(["low", "high", "mid"], P, labels=NAMES) == pytest.approx(right)
+    dist = Categorical(P, classes=NAMES)
+    assert rps(["low", "high", "mid"], dist) == pytest.approx(right)
+    assert rps(["2"], [[0.9, 0.1, 0.0]], labels=["1", "2", "10"]) == pytest.approx(0.81)
+    with pytest.raises(ValueError, match=r"labels must be different, got \['a', 'a', 'b'\]"):
+        rps(["a"], P[:1], labels=["a", "a", "b"])
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_ordered_categories_have_the_order_of_the_columns(package: str) -> None:
+    frames = pytest.importorskip(package)
+    labels = ["low", "high", "mid"]
+    if package == "pandas":
+        y = frames.Categorical(labels, categories=NAMES, ordered=True)
+        unordered = frames.Categorical(labels)
+    else:
+        y = frames.Series(labels, dtype=frames.Enum(NAMES))
+        unordered = frames.Series(labels)
+    assert rps(y, P, labels=NAMES) == pytest.approx(rps([0, 2, 1], P))
+    assert rps(unordered, P) == pytest.approx(rps([1, 0, 2], P))
+    with pytest.raises(ValueError, match=r"low < mid < high, and the columns of y_proba another"):
+        rps(y, P)  # whose columns are then high, low, mid
+
+
+def test_masks_are_no_decoration() -> None:
+    masked = np.ma.masked_array([0, 2, 1], [False, True, False])
+    with pytest.raises(ValueError, match="y_true is a masked array with 1 masked entries"):
+        rps(masked, P)
+    with pytest.raises(ValueError, match="y_proba contains NaN"):
+        rps([0, 2, 1], np.ma.masked_array(P, np.eye(3, dtype=bool)))
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        rps([0, 2, 1], P, sample_weight=np.ma.masked_array(np.ones(3), [1, 0, 0]))
+    assert rps(masked[[0, 2]], P[::2], labels=[0, 1, 2]) == rps([0, 1], P[::2], labels=[0, 1, 2])

@@ -251,3 +251,15 @@ def test_inputs_that_float32_rounds_together_are_named() -> None:
     shift = ColumnTransformer([("shift", StandardScaler(), ["time"])]).fit(table.to_pandas())
     rows = read_rows(table, target="y", columns=["time"], preprocessor=shift)
     assert len(np.unique(rows.X)) == 100
+
+
+def test_ordered_labels_lose_their_order_with_a_warning(tmp_path: Path) -> None:
+    def table(names: list[str]) -> pa.Table:
+        codes = pa.array([0, 1, 2, 0], pa.int8())
+        labels = pa.DictionaryArray.from_arrays(codes, pa.array(names), ordered=True)
+        return pa.table({"a": [1.0, 2.0, 3.0, 4.0], "y": labels})
+
+    with pytest.warns(UserWarning, match="column 'y' has ordered categories, and classes are"):
+        rows = read_rows(table(["low", "mid", "high"]), target="y", columns=["a"])
+    assert rows.y.tolist() == ["low", "mid", "high", "low"]
+    read_rows(table(["a", "b", "c"]), target="y", columns=["a"])  # without a warning

@@ -1,0 +1,83 @@
+"""What users hand over beside numbers: masks, the names of columns, and the order of classes."""
+
+from typing import Any
+
+import numpy as np
+
+from skgp.distributions._typing import FloatArray, Names
+
+
+def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
+    """The values of a masked array without their mask, which NumPy drops silently; others as given.
+
+    Parameters
+    ----------
+    values : object
+    name : str
+        Of the argument.
+    fill : bool, default=False
+        Whether entries of a matrix may be missing: masked ones become NaN. Otherwise a masked entry
+        is a ValueError.
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    if fill and values.ndim == 2:
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    raise ValueError(
+        f"{name} is a masked array with {np.ma.count_masked(values)} masked entries, which cannot "
+        "be missing here: fill them or drop their rows"
+    )
+
+
+def without_mask(y: Any) -> Any:
+    """NaN in the place of masked entries, whose mask NumPy drops silently; others as given."""
+    if not isinstance(y, np.ma.MaskedArray):
+        return y
+    filled: FloatArray = np.ma.filled(y.astype(np.float64), np.nan)
+    return filled
+
+
+def output_names(y: Any) -> Names:
+    """Names of the columns of a data frame, or of a series, if all are strings."""
+    names = list(getattr(y, "columns", []))
+    if not names and hasattr(y, "to_frame"):  # a series of pandas or polars
+        names = [y.name]
+    has_names = names and all(isinstance(name, str) and name for name in names)
+    return tuple(names) if has_names else None
+
+
+def check_order(name: str, given: Names, known: Names) -> None:
+    """Refuse columns that have the names of the outputs in another order, a sure mistake."""
+    if given is None or known is None or given == known:
+        return
+    if sorted(given) == sorted(known):
+        raise ValueError(
+            f"{name} has the columns {list(given)}, and those of the outputs are {list(known)}: "
+            "pass them in the same order"
+        )
+
+
+def ordered_categories(y: Any) -> Any:
+    """The categories of labels that have an order of their own, as pandas and polars have, or None.
+
+    They are an array in that order.
+    """
+    if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc"):
+        y = y.iloc[:, 0]
+    dtype: Any = getattr(y, "dtype", None)
+    if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":  # of polars
+        return np.asarray(dtype.categories)
+    return None
+
+
+def check_sorted(y: Any, name: str) -> None:
+    """Refuse ordered categories whose order is not that of sorting."""
+    categories = ordered_categories(y)
+    if categories is not None and (categories != np.sort(categories)).any():
+        order = " < ".join(map(str, categories[:5]))
+        raise ValueError(
+            f"{name} has ordered categories, {order}, and classes are sorted, as scikit-learn's "
+            "scores expect: pass their numbers, the codes"
+        )
