@@ -45,14 +45,14 @@ def test_principal_directions_reproduce_the_covariance(rng, n_latents):
 
 
 def test_outputs_that_have_little_in_common_start_as_they_are(rng):
-    x, f = _functions(rng, 100)
+    x, f = _functions(rng, 60)
     Y = _standardised(f + 0.05 * rng.standard_normal(f.shape))
     assert torch.equal(likely_mixing(_setup(x), Y, 2), torch.eye(2).double())
 
 
 def test_outputs_of_common_functions_start_along_their_directions(rng):
-    x, f = _functions(rng, 100)
-    noise = 0.05 * rng.standard_normal((100, 3))
+    x, f = _functions(rng, 60)
+    noise = 0.05 * rng.standard_normal((60, 3))
     Y = _standardised(f @ np.array([[1.0, 1.0, 0.2], [0.1, -0.1, 1.0]]) + noise)
     setup = _setup(x)
     principal = principal_mixing(Y, setup.observed_weight, 3)
@@ -94,7 +94,7 @@ def test_without_a_bound_there_is_no_choice(rng, monkeypatch):
 
 def test_a_fit_starts_with_it(rng):
     """Principal directions of outputs that do not correlate would be any two."""
-    x, f = _functions(rng, 100)
+    x, f = _functions(rng, 60)
     model = SVGPRegressor(max_iter=1, random_state=0).fit(x, f)
     start = model.model_.likelihood.mixing.detach()
     np.testing.assert_allclose(start, np.eye(2), atol=0.05)
