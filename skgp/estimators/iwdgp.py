@@ -116,7 +116,7 @@ class IWDGPRegressor(GPRegressor):
         Most components of a prediction of one output. If there are more, neighbours in each row are
         merged into one normal with their mean and variance, so the mean and the variance of the
         prediction stay. A row takes 24 bytes for each component. Targets of few values, such as
-        grades, may want more.
+        grades, may want more. It may be changed after the fit.
     amortized : bool, default=True
         Whether a network, from the inputs and targets of a row, gives q(w). Otherwise each training
         row has its own parameters: slower to train, and without `partial_fit`.

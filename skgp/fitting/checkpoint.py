@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from os import PathLike
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 import numpy as np
@@ -125,8 +126,30 @@ class _Hasher(NumpyHasher):
             obj = ["tensor", obj.requires_grad, obj.detach().cpu().numpy()]
         elif isinstance(obj, nn.Module):
             attributes = {k: v for k, v in vars(obj).items() if not k.endswith("_hooks")}
-            obj = ["module", type(obj).__module__, type(obj).__qualname__, attributes]
+            obj = ["module", *_named(type(obj)), attributes]
+        elif isinstance(obj, FunctionType) and _can_be_named(obj):
+            obj = ["function", *_named(obj), obj.__defaults__, obj.__kwdefaults__]
+        elif isinstance(obj, type) and issubclass(obj, nn.Module) and _can_be_named(obj):
+            obj = ["class", *_named(obj)]
         super().save(obj)
+
+
+def _can_be_named(obj: Any) -> bool:
+    """Whether a function or class stands at the top of a module; pickle refuses the others."""
+    return "<" not in obj.__qualname__
+
+
+def _named(obj: Any) -> list[Any]:
+    """A function or class by its name and by what it does, which may change under that name."""
+    functions = [obj] if isinstance(obj, FunctionType) else vars(obj).values()
+    codes = [_instructions(f.__code__) for f in functions if isinstance(f, FunctionType)]
+    return [obj.__module__, obj.__qualname__, codes]
+
+
+def _instructions(code: CodeType) -> list[Any]:
+    """What a function does, without where it stands."""
+    constants = [_instructions(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return [code.co_code, constants, code.co_names]
 
 
 def _hash_of_rows(rows: Rows | None) -> str:

@@ -80,7 +80,8 @@ def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warn
     """The rows that a stream takes, and at most one warning that names the others."""
     if stream is None or (stream.opening is not None and not stream.opening.has_scales):
         return rows, []
-    outliers = find_outliers(rows, stream.model.x_scale, stream.model.y_scale)
+    judged = rows if stream.opening is None else stream.opening.with_known_scales(rows)
+    outliers = find_outliers(judged, stream.model.x_scale, stream.model.y_scale)
     if len(outliers.rows) and not outliers.are_most:
         rows = rows.take(np.setdiff1d(np.arange(len(rows.X)), outliers.rows))
     return rows, outliers.warning("the step leaves them out")
@@ -120,7 +121,8 @@ def fit_chunk(
         opening: Opening | None = Opening.of(rows)
     else:
         opening = None if stream.opening is None else stream.opening.extended(rows)
-    if opening is not None and opening.is_due:
+    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
+    if opening is not None and opening.is_due(enough):
         start = make_table(
             opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
         )
@@ -151,7 +153,6 @@ def fit_chunk(
         run.optimizer.load_state_dict(copy.deepcopy(state))
     run.epoch()
     model.n_steps = run.n_steps
-    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
     after = Stream(model, seen, n_seen_rows, run.optimizer.state_dict(), opening)

@@ -1,10 +1,12 @@
 """The posterior of a fitted model at tensors of rows, in the user's units, with gradients."""
 
 import copy
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model, rows_per_chunk
 from skgp.fitting.units import Units
@@ -51,7 +53,7 @@ class FunctionPosterior:
         model = copy.deepcopy(model).requires_grad_(False)
         self._log_weights = model.log_weights
         self._units = Units(model.x_scale, model.y_scale, self._log_weights)
-        self._likelihood = model.likelihood
+        self._noise = cast(Gaussian, model.normal_noise)  # where there are laws
         self._predict = model.noiseless_predictor()
         self._laws = list(joint_laws(model)) if model.has_gp_outputs else None
         self._is_flat = not output_shape
@@ -116,7 +118,7 @@ class FunctionPosterior:
         groups = groups.reshape(-1, *groups.shape[-2:])
         components = [part for law in self._laws for part in law.components(groups)]
         weight, f_mean, f_cov = (torch.stack(parts) for parts in zip(*components, strict=True))
-        means = self._likelihood.outputs(f_mean)  # (Q, G, n, P)
+        means = self._noise.outputs(f_mean)  # (Q, G, n, P)
         mean = torch.einsum("q,qgnp->gnp", weight, means)
         spread = means - mean
         mixing = self._mixing(f_cov)
@@ -144,5 +146,5 @@ class FunctionPosterior:
 
     def _mixing(self, f_cov: Tensor) -> Tensor:
         """The mixing matrix (P, W) of the likelihood, the identity if it has none."""
-        mixing: Tensor | None = self._likelihood.mixing
+        mixing: Tensor | None = self._noise.mixing
         return torch.eye(f_cov.shape[1]).to(f_cov) if mixing is None else mixing

@@ -17,7 +17,8 @@ class Opening:
 
     A first chunk may be a single row, hold a constant target, or miss an output. Scales, inducing
     inputs and hyper-parameters from it would stay wrong for ever. So the model starts anew, from
-    all rows so far, whenever their number has doubled or an output varies for the first time.
+    all rows so far, whenever their number has doubled, until it is enough, or an output varies for
+    the first time.
 
     Attributes
     ----------
@@ -45,12 +46,11 @@ class Opening:
     @property
     def has_scales(self) -> bool:
         """Whether the model has started from enough rows to say what an outlier is."""
-        return self.n_started >= _FOR_SCALES and bool(self.varied.all())
+        return self.n_started >= _FOR_SCALES
 
-    @property
-    def is_due(self) -> bool:
+    def is_due(self, enough: int) -> bool:
         """Whether the model has to start anew."""
-        doubled = len(self.rows.X) >= 2 * self.n_started
+        doubled = len(self.rows.X) >= 2 * self.n_started and self.n_started < enough
         return doubled or bool((_varies(self.rows) & ~self.varied).any())
 
     def started(self) -> "Opening":
@@ -61,6 +61,11 @@ class Opening:
     def is_settled(self, enough: int) -> bool:
         """Whether no further start is needed."""
         return len(self.rows.X) >= enough and bool(self.varied.all())
+
+    def with_known_scales(self, rows: Rows) -> Rows:
+        """Rows without the targets of outputs that have not varied, whose scales nobody knows."""
+        y = np.where(self.varied, rows.y.reshape(len(rows.y), -1), np.nan)
+        return rows._replace(y=y.reshape(rows.y.shape))
 
     def shortened(self, size: int, rng: np.random.RandomState) -> "Opening":
         """With at most so many rows, chosen at random, and copied: a user may reuse arrays."""

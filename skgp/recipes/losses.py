@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from skgp.core.data import Batch
+from skgp.core.networks.chance import is_known
 from skgp.core.networks.features import check_batch, half_squared_norm
 from skgp.core.objectives.objective import Objective, loss
 from skgp.fitting.model import Model
@@ -54,7 +55,6 @@ class DivergenceWeight:
 
 FULL_ROWS: Final = 1000.0  # up to which predictive objectives have whole divergences by default
 FULL: Final = DivergenceWeight(1.0)
-_KNOWN: Final = ("skgp", "torch")  # kernels of gpytorch may look at their numbers
 
 
 def stack_loss(
@@ -77,12 +77,6 @@ def stack_loss(
 
 def stack_repeats(model: Model) -> bool:
     """Whether the loss of a stack is one function of the batch and of draws, in all steps."""
-    is_known = all(map(_is_known, model.modules()))
+    has_known = all(map(is_known, model.modules()))
     is_alike = model.stack.divergence_share(0) == 1.0 and not model.likelihood.looks_at_numbers
-    return is_known and is_alike
-
-
-def _is_known(module: nn.Module) -> bool:
-    """Whether a module only reads and changes tensors. One of a user may do what it likes."""
-    has_hooks = bool(module._forward_hooks or module._forward_pre_hooks)
-    return type(module).__module__.partition(".")[0] in _KNOWN and not has_hooks
+    return has_known and is_alike

@@ -120,7 +120,8 @@ class Observed:
             noise = StudentT(INITIAL_NOISE, self.noise_floor).double()
             return _observed(noise, Y.mT, weight, noise.start)
         if self.likelihood == "heteroscedastic":
-            functions = torch.cat([Y.mT, _log_squared_residuals(setup.x, Y, weight)])
+            log_noise = _log_noise(setup.x, Y, weight, self.noise_floor)
+            functions = torch.cat([Y.mT, log_noise])
             return _observed(Heteroscedastic(self.noise_floor).double(), functions, weight)
         counts = Poisson() if self.likelihood == "poisson" else NegativeBinomial()
         return _observed(counts.double(), (Y.mT + _LEAST_COUNT).log(), weight)
@@ -163,8 +164,11 @@ def _observed(
     return Outputs(functions - offset.unsqueeze(-1), start, model)
 
 
-def _log_squared_residuals(x: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
-    """Rough log variances (1, n) of the noise: of y (n, 1) around the mean of neighbours."""
+def _log_noise(x: Tensor, Y: Tensor, weight: Tensor, least: float) -> Tensor:
+    """Rough log variances (1, n) of the noise: of y (n, 1) around the mean of neighbours.
+
+    Where targets repeat they may lie on it; there it is that of the least variance.
+    """
     observed = weight.nonzero()[:, 0]
     places = torch.linspace(0, len(observed) - 1, min(len(observed), _MOST_NEIGHBOURS))
     among = observed[places.long()]
@@ -177,8 +181,7 @@ def _log_squared_residuals(x: Tensor, Y: Tensor, weight: Tensor) -> Tensor:
         distance[rows.unsqueeze(-1) == among] = torch.inf  # no row is its own neighbour
         nearest = distance.topk(n_neighbours, largest=False).indices
         residual[rows] = Y[rows, 0] - Y[among, 0][nearest].mean(1)
-    least = torch.finfo(Y.dtype).eps
-    return (residual.square() + least).log().unsqueeze(0) - _LOG_CHI_SQUARED
+    return residual.square().clamp_min(least).log().unsqueeze(0) - _LOG_CHI_SQUARED
 
 
 @dataclass(frozen=True)

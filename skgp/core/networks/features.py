@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.swa_utils import update_bn
 
-from skgp.core.numerics.draws import make_generator
+from skgp.core.numerics.draws import make_generator, make_seed, seeded
 
 FeatureExtractor: TypeAlias = str | Sequence[int] | Callable[[int], nn.Module]
 
@@ -123,9 +123,8 @@ def make_features(extractor: FeatureExtractor, n_features: int, seed: int) -> nn
     """
     if extractor == "deep-kernel":
         return NearIdentity(n_features, seed)
-    # Modules draw their weights from the global generator: its state is set, and restored.
-    with torch.random.fork_rng(devices=[]):
-        torch.set_rng_state(make_generator(seed, "weights").get_state())
+    # Modules draw their weights from the global generator.
+    with seeded(torch.device("cpu"), make_seed(seed, "weights")):
         if extractor == "dkl":
             return dense_network(n_features, DKL_SIZES)
         if callable(extractor):

@@ -18,6 +18,8 @@ from linear_operator.operators import (
 )
 from torch import Tensor
 
+from skgp.core.numerics.draws import seeded
+
 # With 20 steps, the default of linear_operator, log-determinants are biased where noise is small.
 _LANCZOS_STEPS = 100
 # Relative residual of a solution, per standard deviation of the noise: see
@@ -120,7 +122,7 @@ class ConjugateGradients:
                     min(_LANCZOS_STEPS, self.max_iterations)
                 ),
                 settings.num_trace_samples(self.n_probes),
-                _seeded(K.device, self.seed),
+                seeded(K.device, self.seed),
             ):
                 stack.enter_context(setting)
             yield
@@ -147,15 +149,3 @@ class _Solution(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None, None, None]:
         K, shift = ctx.saved_tensors
         return ctx.solver.solve(K, shift, grads[0].contiguous()), None, None, None
-
-
-@contextmanager
-def _seeded(device: torch.device, seed: int) -> Iterator[None]:
-    """Start the device's own generator at a seed, and restore its state afterwards."""
-    state = torch.Generator(device).manual_seed(seed).get_state()
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        if device.type == "cuda":
-            torch.cuda.set_rng_state(state, device)
-        else:
-            torch.set_rng_state(state)
-        yield

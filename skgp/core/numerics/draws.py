@@ -2,7 +2,8 @@
 
 import zlib
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -26,6 +27,18 @@ def make_seed(seed: int, *key: str | int) -> int:
 def make_generator(seed: int, *key: str | int) -> torch.Generator:
     """A generator for one purpose, see `make_seed`."""
     return torch.Generator().manual_seed(make_seed(seed, *key))
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Start torch's global generator of a device at a seed, and restore its state afterwards."""
+    state = torch.Generator(device).manual_seed(seed).get_state()
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(state, device)
+        else:
+            torch.set_rng_state(state)
+        yield
 
 
 Draw = Callable[..., Tensor]  # torch.randn or torch.rand

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
+from skgp.core.networks.chance import chance_of
 from skgp.core.training.graphs import replaying
 from skgp.core.training.plan import Candidate, Data, History, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
@@ -75,6 +76,7 @@ class Run(Generic[ModuleT]):
         self.n_batches = plan.n_batches(data.n_rows)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.loss, self._replay = replaying(loss, self.module, repeats=repeats)
+        self._chance = chance_of(self.module, generator.initial_seed())
         self.history = History()
         self.failure: NonFiniteLossError | None = None
         self.epochs_done = 0
@@ -85,8 +87,7 @@ class Run(Generic[ModuleT]):
         self._n_healed = 0  # rollbacks, each of which has shortened the steps
         self._n_retreats = 0  # to the best state, which have shortened them too
         self._stale = 0  # epochs since the last gain in validation score that counts
-        self._mark = -math.inf  # score at that gain
-        self._mark_before = -math.inf  # the same at the last retreat
+        self._mark = self._mark_before = -math.inf  # score at that gain; at the last retreat
         self._ceiling = math.inf
         self._first = math.inf  # loss of the first step
         # Rows and number of the last step, and the loss before it.
@@ -160,7 +161,8 @@ class Run(Generic[ModuleT]):
             if loss is None:
                 for parameter in self.parameters:
                     parameter.grad = None
-                loss = self.loss(batch, step)
+                with self._chance(batch.x.device, step):
+                    loss = self.loss(batch, step)
                 loss.backward()
                 loss = loss.detach()
         except NotPositiveDefiniteError:
