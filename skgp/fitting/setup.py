@@ -91,6 +91,12 @@ class Setup:
         """Weights (n,) of the rows, zero for those without targets."""
         return self.weight * (~self.Y.isnan()).any(-1)
 
+    @property
+    def has_partial_rows(self) -> bool:
+        """Whether some row has a part of its targets."""
+        missing = self.Y.isnan()
+        return bool((missing.any(-1) != missing.all(-1)).any())
+
     def centres(self, features: Tensor, n: int) -> Tensor:
         """At most n inducing inputs for features (n, F) of the rows, of those with targets."""
         return self.shared_centres(features, self.observed_weight, n)

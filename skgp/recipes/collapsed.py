@@ -88,7 +88,8 @@ class Start:
     ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
         """Network, sparse layer and likelihood where the collapsed bound is high."""
         n_outputs = setup.Y.shape[1]
-        y, seen = filled_targets(setup).mT, (~setup.Y.isnan()).mT
+        y = filled_targets(setup) if setup.has_partial_rows else setup.Y.nan_to_num()
+        y, seen = y.mT, (~setup.Y.isnan()).mT
         network, h = features(setup)
         if network is None:
             network, h = self.warping(setup, y, (self.kernel,))

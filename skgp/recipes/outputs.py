@@ -29,6 +29,7 @@ from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
 
 _DRAWS: Final = 16  # of the softmax, for each row of a training step
+_LEAST_VAR: Final = 1e-6  # of a principal direction, targets being scaled
 _NODES: Final = 512  # of the softmax, in a prediction
 # Variance of the residuals of a least-squares fit to labels. Where they are smaller the classes are
 # easily told apart: the function of two classes, whose link has noise of its own, starts larger.
@@ -75,12 +76,13 @@ class Coregionalised:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """A matrix of the likelihood mixes the latent functions."""
-        Y = filled_targets(setup)
+        Y = filled_targets(setup) if setup.has_partial_rows else setup.Y.nan_to_num()
         n_outputs = Y.shape[1]
         n_latents = number_of_latents(self.n_latents, as_many, n_outputs)
         mixing, latent = None, Y.mT
         if n_outputs > 1:
-            mixing = likely_mixing(setup, Y, n_latents)
+            mixing = principal_mixing(Y, setup.observed_weight, n_latents)
+            mixing = likely_mixing(setup, Y, mixing)
             latent = torch.linalg.pinv(mixing) @ Y.mT
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
@@ -182,6 +184,17 @@ def _log_noise(x: Tensor, Y: Tensor, weight: Tensor, least: float) -> Tensor:
         nearest = distance.topk(n_neighbours, largest=False).indices
         residual[rows] = Y[rows, 0] - Y[among, 0][nearest].mean(1)
     return residual.square().clamp_min(least).log().unsqueeze(0) - _LOG_CHI_SQUARED
+
+
+def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
+    """Matrix (P, W) of the leading principal directions, scaled by their standard deviations.
+
+    Latent functions of unit variance then reproduce the covariance of outputs (n, P), whose rows
+    have weights (n,).
+    """
+    eigenvalues, directions = torch.linalg.eigh((Y.mT * weight) @ Y / weight.sum())
+    std = eigenvalues[-n_latents:].clamp_min(_LEAST_VAR).sqrt()
+    return (directions[:, -n_latents:] * std).flip(1)
 
 
 @dataclass(frozen=True)

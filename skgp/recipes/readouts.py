@@ -22,8 +22,7 @@ from skgp.core.stacks.units import IdentityUnits, NeuralUnits, NoisyUnits, Units
 from skgp.core.training.plan import count_batches
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
-from skgp.recipes.mixing import principal_mixing
-from skgp.recipes.outputs import number_of_latents
+from skgp.recipes.outputs import number_of_latents, principal_mixing
 from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Below, Outputs, StackSpec, kernel_of, no_hidden
 
@@ -206,7 +205,7 @@ class ReadoutOutputs:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """Where latent functions, units and noise start."""
-        Y = filled_targets(setup)
+        Y = filled_targets(setup) if setup.has_partial_rows else setup.Y.nan_to_num()
         n_outputs, weight = Y.shape[1], setup.observed_weight
         principal = principal_mixing(Y, weight, self._number(n_outputs))
         latent = Y @ torch.linalg.pinv(principal).mT

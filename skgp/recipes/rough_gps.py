@@ -15,6 +15,9 @@ from skgp.fitting.setup import Setup
 _INDUCING: Final = 100
 _JITTER: Final = 1e-6
 _NOISE: Final = 0.1  # that they start with
+_FAR: Final = 0.3  # share of the variance that a GP leaves where it has no rows nearby
+_RIDGE: Final = 1e-2  # of regressions between outputs, which are scaled
+_NUMBERS: Final = 2**21  # in the systems of some rows
 
 
 class Scale(NamedTuple):
@@ -66,7 +69,7 @@ class RoughGPs(NamedTuple):
     ) -> "RoughGPs":
         """With inducing inputs that stay at Z (M, D), and a kernel for each function or for all."""
         kernel = make_kernel("matern52", n_kernels, Z.shape[1], lengthscale)
-        posterior = make_posterior("diagonal", torch.zeros(len(rows[1]), len(Z)), 1.0)
+        posterior = make_posterior("full", torch.zeros(len(rows[1]), len(Z)), 1.0)
         n_sharing = len(rows[1]) if n_kernels < len(rows[1]) else None
         Z = Z.expand(n_kernels, -1, -1).clone()
         layer = SparseGP(kernel, Z, posterior, _JITTER, n_sharing).double()
@@ -77,10 +80,11 @@ class RoughGPs(NamedTuple):
         return bound_per_row(self.layer, *self.rows, self.noise_var)
 
     @torch.no_grad()
-    def means(self, x: Tensor) -> Tensor:
-        """Posterior means (n, W) at inputs (n, D)."""
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Posterior means and variances (n, W) at inputs (n, D)."""
         start_posterior(self.layer, *self.rows, self.noise_var, 1.0)
-        return self.layer.moments(x.unsqueeze(0), self.layer.factors()).f_mean[0]
+        latent = self.layer.moments(x.unsqueeze(0), self.layer.factors())
+        return latent.f_mean[0], latent.f_var[0]
 
 
 def bound_of_functions(setup: Setup, x: Tensor, functions: Tensor, n_kernels: int) -> Tensor:
@@ -126,13 +130,48 @@ class OutputGPs(NamedTuple):
 
 
 def filled_targets(setup: Setup) -> Tensor:
-    """Targets (n, P) of the rows, with means of GPs where a row misses a part of them.
+    """Targets (n, P) of rows of which some miss a part of them, with likely values in their place.
 
-    Functions that mix outputs start from values for all of them; zeros would pass for noise.
+    Functions that mix outputs start from values for all of them; zeros would pass for noise. A
+    value is the mean of a GP of its output, or linear in the observed outputs of its row, whichever
+    leaves less of the variance.
     """
     missing = setup.Y.isnan()
-    if not (missing.any(-1) & ~missing.all(-1)).any():
-        return setup.Y.nan_to_num()  # of rows without targets, which do not count
     gps, _, x_scale, y_scale = OutputGPs.of(setup)
-    means = y_scale.offset + y_scale.unit * gps.means(x_scale(setup.x))
-    return torch.where(missing, means, setup.Y)
+    means, left = gps.moments(x_scale(setup.x))
+    means = y_scale.offset + y_scale.unit * means
+    # Two outputs may have no rows in common, but rows nearby.
+    near = torch.where(missing & (left > _FAR), torch.nan, torch.where(missing, means, setup.Y))
+    regression, rest = regressed(setup.Y, covariance(near, setup.observed_weight))
+    return torch.where(missing, torch.where(left < rest, means, regression), setup.Y)
+
+
+def covariance(Y: Tensor, weight: Tensor) -> Tensor:
+    """Covariance (P, P) of centred outputs (n, P), NaN where missing, with weights (n,) of rows.
+
+    Each entry is of the rows that have both outputs. Together they may have negative eigenvalues,
+    which are left out.
+    """
+    mask, y = (~Y.isnan()).to(Y), Y.nan_to_num()
+    counts = ((mask.mT * weight) @ mask).clamp_min(torch.finfo(Y.dtype).tiny)
+    values, directions = torch.linalg.eigh((y.mT * weight) @ y / counts)
+    return (directions * values.clamp_min(0.0)) @ directions.mT
+
+
+def regressed(Y: Tensor, cov: Tensor) -> tuple[Tensor, Tensor]:
+    """Least squares (n, P) of outputs from those of their row that are not NaN, and what it leaves.
+
+    That is a share (n, P) of the variance.
+    """
+    n_outputs = Y.shape[1]
+    values, rest = torch.empty_like(Y), torch.empty_like(Y)
+    eye = torch.eye(n_outputs, dtype=Y.dtype)
+    for rows in torch.split(torch.arange(len(Y)), max(1, _NUMBERS // n_outputs**2)):
+        # Of the outputs that are missing the system has the identity, and zeros on the right.
+        seen = (~Y[rows].isnan()).to(Y).unsqueeze(-1)
+        system = seen * (cov + _RIDGE * eye) * seen.mT + torch.diag_embed(1.0 - seen.squeeze(-1))
+        weights = torch.cholesky_solve(seen * cov, torch.linalg.cholesky(system))  # (o, p)
+        values[rows] = (weights.mT @ Y[rows].nan_to_num().unsqueeze(-1)).squeeze(-1)
+        explained = (weights * (seen * cov)).sum(-2)
+        rest[rows] = 1.0 - explained / cov.diagonal().clamp_min(_RIDGE)
+    return values, rest

@@ -272,6 +272,33 @@ def test_modules_are_told_apart_by_their_contents(data: Data, tmp_path: Path) ->
             fit(*other)
 
 
+def test_functions_and_classes_are_told_apart_by_what_they_do(data: Data, tmp_path: Path) -> None:
+    """A notebook defines them anew under one name: the first network was taken for the second."""
+
+    def fit(code: str) -> None:
+        names: dict[str, Any] = {"nn": nn, "__name__": "notebook"}
+        exec(code, names)
+        model = SVGPRegressor(feature_extractor=names["net"], n_inducing=5, max_iter=1)
+        model.set_params(random_state=0, checkpoint=tmp_path / "mine.ckpt").fit(data.X, data.y)
+
+    function = "def net(k):\n    return nn.Sequential(nn.Linear(k, 2), nn.{}())"
+    module = (
+        "class net(nn.Module):\n"
+        "    def __init__(self, k):\n"
+        "        super().__init__()\n"
+        "        self.layer = nn.Linear(k, 2)\n"
+        "    def forward(self, x):\n"
+        "        return {} * self.layer(x)"
+    )
+    for code, first, second in ((function, "ReLU", "Tanh"), (module, "1.0", "2.0")):
+        for file in tmp_path.glob("mine.ckpt*"):
+            file.unlink()
+        fit(code.format(first))
+        fit("\n\n" + code.format(first))  # at another place
+        with pytest.raises(ValueError, match="another fit: feature_extractor: other contents"):
+            fit(code.format(second))
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

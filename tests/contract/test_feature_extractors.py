@@ -14,6 +14,7 @@ from torch import nn
 
 from skgp import PPGPRRegressor, SVGPRegressor, VFITCRegressor
 from skgp.core.data import Batch, Targets
+from skgp.core.networks.chance import chance_of
 
 
 def tanh_network(n_features: int) -> nn.Module:
@@ -225,3 +226,52 @@ EXPECTED_FAILURES = {
 )
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def dropping_network(n_features: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(n_features, 6), nn.Dropout(0.4), nn.Linear(6, 2))
+
+
+def test_dropout_layers_draw_from_the_random_state(data: Data) -> None:
+    """And neither from torch's global generator nor into it; another seed draws otherwise."""
+    model = SVGPRegressor(feature_extractor=dropping_network, n_inducing=5, max_iter=3)
+    predictions = []
+    for seed in (0, 0, 1):
+        torch.rand(3)  # whatever else a program draws
+        before = torch.get_rng_state()
+        fitted = clone(model).set_params(random_state=seed).fit(data.X, data.y)
+        assert torch.equal(torch.get_rng_state(), before)
+        predictions.append(fitted.predict(data.X_new))
+    np.testing.assert_array_equal(predictions[0], predictions[1])
+    assert not np.array_equal(predictions[0], predictions[2])
+
+
+def test_dropout_layers_go_on_as_they_would_have(data: Data) -> None:
+    """The draws of a step are those of its number: a second epoch has others than the first."""
+    network = dropping_network(data.X.shape[1])
+    x = torch.ones(4, data.X.shape[1])
+    draw = chance_of(network, 7)
+    first, again, second = (_evaluated(network, x, draw(x.device, step)) for step in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
+    state = torch.get_rng_state()
+    with chance_of(tanh_network(3), 7)(x.device, 0):  # never draws, and is left alone
+        torch.rand(3)
+    assert not torch.equal(torch.get_rng_state(), state)
+
+
+def _evaluated(network: nn.Module, x: torch.Tensor, context: Any) -> torch.Tensor:
+    with context:
+        return network(x).detach()
+
+
+def test_kernels_that_draw_when_they_are_first_evaluated(data: Data) -> None:
+    kernels = pytest.importorskip("gpytorch").kernels
+
+    def predictions() -> np.ndarray:
+        kernel = kernels.ScaleKernel(kernels.RFFKernel(num_samples=5))
+        model = SVGPRegressor(kernel=kernel, n_inducing=5, max_iter=2, random_state=0)
+        torch.rand(2)
+        return model.fit(data.X, data.y).predict(data.X_new)
+
+    np.testing.assert_array_equal(predictions(), predictions())

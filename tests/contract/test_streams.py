@@ -308,3 +308,24 @@ def test_a_stream_keeps_no_array_of_the_user() -> None:
     reused = model.__sklearn_clone__().partial_fit(X, Y)
     X[:], Y[:] = chunk(1)
     np.testing.assert_array_equal(reused.partial_fit(X, Y).predict(chunk(2)[0]), expected)
+
+
+def test_an_output_that_never_varies_does_not_keep_a_stream_from_settling() -> None:
+    """Each chunk of a thousand rows started the model anew, and outliers were rows as any."""
+    model = SVGPRegressor(n_inducing=10, batch_size=500, random_state=0)
+    for number in range(4):
+        X, y = sine(1000, number)
+        Y = np.column_stack([y, np.full(1000, 7.0)])
+        if number == 3:
+            Y[5, 0] = 1e7
+            with pytest.warns(OutlierWarning, match=r"y in row\(s\) 5 is"):
+                model.partial_fit(X, Y)
+        else:
+            model.partial_fit(X, Y)
+    assert model.model_.n_steps == 8
+    X, y = sine(1000, 9)
+    assert np.abs(model.predict(X)[:, 0]).max() < 3.0
+    Y = np.column_stack([y, np.where(np.arange(1000) < 500, 7.0, 900.0)])
+    model.partial_fit(X, Y)  # now it varies, by more than its unit: no outliers, a new start
+    assert model.model_.n_steps == 2
+    assert model.predict(X)[:, 1].mean() > 150.0

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import stats
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -238,3 +239,13 @@ def test_cross_fitting() -> None:
     assert np.isfinite(nll(bounds, model.predict_dist(X)))
     with pytest.raises(ValueError, match=r"recalibrate=True needs targets of the shape \(60,\)"):
         CrossFittedRegressor(tiny(), cv=3, recalibrate=True).fit(X, bounds)
+
+
+def test_the_function_has_a_covariance_over_rows() -> None:
+    """Its noise is normal before bounds are taken, so that f is as of a model of normal noise."""
+    X, y = make_rows()
+    model = FAMILIES["svgp"](likelihood="censored").fit(X[:60], censored(y, X)[:60])
+    mean, cov = model.posterior().mean_and_cov(torch.from_numpy(X[60:65]))
+    latent = model.predict_latent(X[60:65])
+    np.testing.assert_allclose(mean, latent.mean(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(cov.diagonal(), latent.var(), rtol=1e-4, atol=1e-6)

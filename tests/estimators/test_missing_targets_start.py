@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from skgp import DSPPRegressor, ExactGPRegressor
-from skgp.recipes.rough_gps import OutputGPs, filled_targets
+from skgp.fitting.setup import Setup
+from skgp.recipes.rough_gps import OutputGPs, covariance, filled_targets, regressed
 
 
 def _rows(rng, n, missing):
@@ -23,7 +24,13 @@ def _setup(X, Y):
     x, Y = torch.from_numpy(X), torch.from_numpy(Y)
     weight = (~Y.isnan()).any(-1).double()
     few = weight.nonzero()[:, 0], torch.ones(int(weight.sum())).double()
-    return SimpleNamespace(x=x, Y=Y, few=lambda: few, centres=lambda x, n: x[:n])
+    return SimpleNamespace(
+        x=x,
+        Y=Y,
+        few=lambda: few,
+        centres=lambda x, n: x[:: max(1, len(x) // n)],
+        observed_weight=weight,
+    )
 
 
 def test_missing_targets_are_filled_with_what_they_are_likely_to_be(rng):
@@ -34,6 +41,39 @@ def test_missing_targets_are_filled_with_what_they_are_likely_to_be(rng):
     for output in range(3):
         rest = (filled - Y)[missing[:, output], output]
         assert np.sqrt(np.mean(rest**2)) < 0.2  # of targets with a standard deviation of 0.7 to 1.3
+
+
+def test_targets_far_from_their_rows_are_those_that_the_other_outputs_say(rng):
+    """Two outputs, each of which is missing on a side: a GP alone knows nothing there."""
+    X = np.sort(rng.uniform(-2.0, 2.0, (120, 1)), axis=0)
+    y = np.sin(3.0 * X[:, 0]) + 0.05 * rng.standard_normal(120)
+    Y = np.stack([y, -y]).T
+    Y = (Y - Y.mean(0)) / Y.std(0)
+    partial = Y.copy()
+    partial[:40, 0] = partial[80:, 1] = np.nan
+    filled = filled_targets(_setup(X, partial)).numpy()
+    assert np.sqrt(np.mean((filled - Y)[np.isnan(partial)] ** 2)) < 0.2  # zeros leave 1.0
+
+
+def test_regressions_between_outputs_are_those_of_a_loop(rng):
+    Y = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 4))
+    Y += 0.3 * rng.standard_normal((50, 4))
+    weight = rng.uniform(0.5, 2.0, 50)
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    S = np.empty((4, 4))
+    for i, j in np.ndindex(4, 4):
+        both = ~np.isnan(Y[:, i] + Y[:, j])
+        S[i, j] = np.average(Y[both, i] * Y[both, j], weights=weight[both])
+    values, directions = np.linalg.eigh(S)
+    S = (directions * values.clip(0.0)) @ directions.T
+    cov = covariance(torch.from_numpy(Y), torch.from_numpy(weight))
+    np.testing.assert_allclose(cov, S, atol=1e-12)
+    found, rest = regressed(torch.from_numpy(Y), cov)
+    for row, ours, left in zip(Y, found, rest, strict=True):
+        seen = ~np.isnan(row)
+        slope = np.linalg.solve(S[np.ix_(seen, seen)] + 0.01 * np.eye(seen.sum()), S[seen])
+        np.testing.assert_allclose(ours, row[seen] @ slope, atol=1e-10)
+        np.testing.assert_allclose(left, 1.0 - (S[seen] * slope).sum(0) / np.diag(S), atol=1e-10)
 
 
 def test_gps_of_outputs_are_those_of_each_output_on_its_own_rows(rng):
@@ -52,12 +92,11 @@ def test_gps_of_outputs_are_those_of_each_output_on_its_own_rows(rng):
         np.testing.assert_allclose(together.y_scale.unit[output], partial[seen, output].std())
 
 
-def test_rows_without_targets_need_no_filling(rng):
-    X, Y, _ = _rows(rng, 20, 0.0)
+def test_rows_without_targets_are_not_partial(rng):
+    X, Y, partial = _rows(rng, 20, 0.3)
     Y[4] = np.nan
-    setup = _setup(X, Y)
-    setup.few = None  # no GP is fitted
-    np.testing.assert_array_equal(filled_targets(setup)[4], 0.0)
+    assert not Setup.has_partial_rows.fget(_setup(X, Y))
+    assert Setup.has_partial_rows.fget(_setup(X, partial))
 
 
 def test_an_output_that_no_row_has_observed_is_filled_with_zeros(rng):
