@@ -10,6 +10,7 @@ from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import make_posterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row, start_hyperparameters, start_posterior
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.setup import Setup
 
 _INDUCING: Final = 100
@@ -137,8 +138,11 @@ def filled_targets(setup: Setup) -> Tensor:
     leaves less of the variance.
     """
     missing = setup.Y.isnan()
-    gps, _, x_scale, y_scale = OutputGPs.of(setup)
-    means, left = gps.moments(x_scale(setup.x))
+    try:
+        gps, _, x_scale, y_scale = OutputGPs.of(setup)
+        means, left = gps.moments(x_scale(setup.x))
+    except NotPositiveDefiniteError:  # which a model with a larger jitter need not have
+        return setup.Y.nan_to_num()
     means = y_scale.offset + y_scale.unit * means
     # Two outputs may have no rows in common, but rows nearby.
     near = torch.where(missing & (left > _FAR), torch.nan, torch.where(missing, means, setup.Y))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from skgp import DSPPRegressor, ExactGPRegressor
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.setup import Setup
 from skgp.recipes.rough_gps import OutputGPs, covariance, filled_targets, regressed
 
@@ -90,6 +91,15 @@ def test_gps_of_outputs_are_those_of_each_output_on_its_own_rows(rng):
         )
         np.testing.assert_allclose(together.y_scale.offset[output], partial[seen, output].mean())
         np.testing.assert_allclose(together.y_scale.unit[output], partial[seen, output].std())
+
+
+def test_without_gps_targets_are_their_means(rng, monkeypatch):
+    def fails(*arguments, **parameters):
+        raise NotPositiveDefiniteError("no factor")
+
+    monkeypatch.setattr(OutputGPs, "of", fails)
+    X, _, partial = _rows(rng, 20, 0.3)
+    np.testing.assert_array_equal(filled_targets(_setup(X, partial)), np.nan_to_num(partial))
 
 
 def test_rows_without_targets_are_not_partial(rng):
