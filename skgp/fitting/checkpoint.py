@@ -148,8 +148,14 @@ def _named(obj: Any) -> list[Any]:
 
 def _instructions(code: CodeType) -> list[Any]:
     """What a function does, without where it stands."""
-    constants = [_instructions(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return [code.co_code, constants, code.co_names]
+    return [code.co_code, [_constant(value) for value in code.co_consts], code.co_names]
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, CodeType):
+        return _instructions(value)
+    # The order of a set of strings is another one in each process.
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
 
 
 def _hash_of_rows(rows: Rows | None) -> str:

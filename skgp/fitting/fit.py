@@ -14,7 +14,7 @@ from torch import Tensor
 
 from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.kernels.kernel import set_passes
-from skgp.core.numerics.draws import make_seed, seeded
+from skgp.core.numerics.draws import make_seed
 from skgp.core.numerics.elementwise import EAGER
 from skgp.core.subsample import BoolArray, subsample
 from skgp.core.training.plan import Candidate, History, Plan, falling
@@ -139,11 +139,10 @@ def first_models(
     # If the cache cannot be used, the scales have already warned.
     kmeans = Cached(kmeans_inducing_points, running.memory, np.ndarray, quiet=True)
     centres = Centres(kmeans, make_seed(seeds[0], "centres"))
-    models = []
-    for restart, seed in enumerate(seeds):
-        # Kernels of the user may draw from the global generator, as gpytorch's RFFKernel does.
-        with seeded(torch.device("cpu"), make_seed(seed, "model")):
-            models.append(recipe.build(Setup(*parts, centres, is_streamed, restart, seed)))
+    models = [
+        recipe.build(Setup(*parts, centres, is_streamed, restart, seed))
+        for restart, seed in enumerate(seeds)
+    ]
     for model in models:
         model.x_scale, model.y_scale = table.x_scale, table.y_scale
     models = [model.to(table.like) for model in models]

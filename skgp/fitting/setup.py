@@ -91,11 +91,14 @@ class Setup:
         """Weights (n,) of the rows, zero for those without targets."""
         return self.weight * (~self.Y.isnan()).any(-1)
 
-    @property
-    def has_partial_rows(self) -> bool:
-        """Whether some row has a part of its targets."""
+    def completed(self, fill: Callable[["Setup"], Tensor]) -> Tensor:
+        """Targets (n, P), from `fill` if some row has a part of its own.
+
+        Those of rows that have none are zero: they do not count.
+        """
         missing = self.Y.isnan()
-        return bool((missing.any(-1) != missing.all(-1)).any())
+        is_partial = (missing.any(-1) != missing.all(-1)).any()
+        return fill(self) if is_partial else self.Y.nan_to_num()
 
     def centres(self, features: Tensor, n: int) -> Tensor:
         """At most n inducing inputs for features (n, F) of the rows, of those with targets."""

@@ -88,12 +88,13 @@ class Start:
     ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
         """Network, sparse layer and likelihood where the collapsed bound is high."""
         n_outputs = setup.Y.shape[1]
-        y = filled_targets(setup) if setup.has_partial_rows else setup.Y.nan_to_num()
+        y = setup.completed(filled_targets)
         y, seen = y.mT, (~setup.Y.isnan()).mT
         network, h = features(setup)
         if network is None:
             network, h = self.warping(setup, y, (self.kernel,))
-        kernel = make_kernel(self.kernel, n_outputs, h.shape[1], setup.lengthscale(h))
+        start, seed = setup.lengthscale(h), setup.seed_for("kernel")
+        kernel = make_kernel(self.kernel, n_outputs, h.shape[1], start, seed=seed)
         Z = each_gp(kernel, setup.centres(h, n_inducing))
         posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
         layer = SparseGP(kernel, Z, posterior, jitter).double()

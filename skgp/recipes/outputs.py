@@ -76,7 +76,7 @@ class Coregionalised:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """A matrix of the likelihood mixes the latent functions."""
-        Y = filled_targets(setup) if setup.has_partial_rows else setup.Y.nan_to_num()
+        Y = setup.completed(filled_targets)
         n_outputs = Y.shape[1]
         n_latents = number_of_latents(self.n_latents, as_many, n_outputs)
         mixing, latent = None, Y.mT

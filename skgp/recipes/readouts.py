@@ -205,7 +205,7 @@ class ReadoutOutputs:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """Where latent functions, units and noise start."""
-        Y = filled_targets(setup) if setup.has_partial_rows else setup.Y.nan_to_num()
+        Y = setup.completed(filled_targets)
         n_outputs, weight = Y.shape[1], setup.observed_weight
         principal = principal_mixing(Y, weight, self._number(n_outputs))
         latent = Y @ torch.linalg.pinv(principal).mT

@@ -363,9 +363,11 @@ def kernel_of(
 ) -> Kernel:
     """Kernel of n_gps GPs over h (n, F), for the layer of this number from below."""
     n_kernels = 1 if spec.shares(n_gps) else n_gps
-    start = setup.lengthscale(h)
+    start, seed = setup.lengthscale(h), setup.seed_for("kernel", number)
     try:
-        return make_kernel(kernel, n_kernels, h.shape[1], start, ard=spec.ard, pulled=spec.pulled)
+        return make_kernel(
+            kernel, n_kernels, h.shape[1], start, ard=spec.ard, pulled=spec.pulled, seed=seed
+        )
     except ValueError as error:
         message = None if spec.misfit is None else spec.misfit(number, h.shape[1])
         if message is None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from skgp.distributions import DiscreteDistribution
 from skgp.distributions._given import unmasked
 from skgp.scoring._reduce import FloatArray, check_weights
 
@@ -94,8 +95,8 @@ def check_probabilities(
     y_true: ArrayLike, y_proba: ArrayLike, labels: ArrayLike | None
 ) -> tuple[FloatArray, Any]:
     """Probabilities (n, C), and the numbers of the columns that the labels belong to."""
-    if labels is None:
-        labels = getattr(y_proba, "classes", None)
+    if labels is None and isinstance(y_proba, DiscreteDistribution):
+        labels = y_proba.classes
     probabilities = unmasked(y_proba, "y_proba", fill=True)  # NaN is refused
     p = check_array(probabilities, dtype=np.float64, ensure_2d=False, input_name="y_proba")
     if p.ndim == 1:

@@ -25,6 +25,7 @@ from skgp import Checkpoint, DSPPRegressor, FITCRegressor, PPGPRRegressor, SVGPR
 from skgp.compose import CrossFittedRegressor
 from skgp.core.training.run import Run
 from skgp.exceptions import CheckpointWarning
+from skgp.fitting.checkpoint import _instructions
 from skgp.fitting.recording import Recording
 
 CASES = (*REGRESSORS, *ONE_OUTPUT, *CLASSIFIERS, *EMBEDDINGS)
@@ -297,6 +298,16 @@ def test_functions_and_classes_are_told_apart_by_what_they_do(data: Data, tmp_pa
         fit("\n\n" + code.format(first))  # at another place
         with pytest.raises(ValueError, match="another fit: feature_extractor: other contents"):
             fit(code.format(second))
+
+
+def test_sets_in_a_function_have_one_text_in_all_processes() -> None:
+    """The order of a set of strings differs from process to process."""
+
+    def function(name: str) -> bool:
+        return name in {"a", "b", "c", "d", "e", "f", "g", "h"}
+
+    constants = _instructions(function.__code__)[1]
+    assert [repr(letter) for letter in "abcdefgh"] in constants
 
 
 @pytest.mark.parametrize(

@@ -265,6 +265,18 @@ def _evaluated(network: nn.Module, x: torch.Tensor, context: Any) -> torch.Tenso
         return network(x).detach()
 
 
+def test_other_fits_leave_the_global_generator_alone(data: Data, monkeypatch: Any) -> None:
+    """Another thread may draw from it meanwhile."""
+
+    def forked(*arguments: Any, **parameters: Any) -> None:
+        raise AssertionError("its state was changed")
+
+    monkeypatch.setattr(torch.random, "fork_rng", forked)
+    for kernel in ("matern52", "rational_quadratic"):
+        model = SVGPRegressor(kernel=kernel, n_inducing=5, max_iter=2, random_state=0)
+        model.fit(data.X, data.y).predict(data.X_new)
+
+
 def test_kernels_that_draw_when_they_are_first_evaluated(data: Data) -> None:
     kernels = pytest.importorskip("gpytorch").kernels
 

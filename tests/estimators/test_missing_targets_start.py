@@ -102,11 +102,15 @@ def test_without_gps_targets_are_their_means(rng, monkeypatch):
     np.testing.assert_array_equal(filled_targets(_setup(X, partial)), np.nan_to_num(partial))
 
 
-def test_rows_without_targets_are_not_partial(rng):
+def test_rows_without_targets_are_not_completed(rng):
     X, Y, partial = _rows(rng, 20, 0.3)
     Y[4] = np.nan
-    assert not Setup.has_partial_rows.fget(_setup(X, Y))
-    assert Setup.has_partial_rows.fget(_setup(X, partial))
+
+    def mark(setup):
+        return "filled"
+
+    np.testing.assert_array_equal(Setup.completed(_setup(X, Y), mark), np.nan_to_num(Y))
+    assert Setup.completed(_setup(X, partial), mark) == "filled"
 
 
 def test_an_output_that_no_row_has_observed_is_filled_with_zeros(rng):

@@ -1,5 +1,7 @@
 """Kernels of layers from what a user passed."""
 
+from contextlib import suppress
+
 import gpytorch
 import torch
 
@@ -7,6 +9,7 @@ from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
 from skgp.core.kernels.kernel import GPyTorchBase, Kernel, KernelLike, LayerKernels
 from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.kernels.stationary import PROFILES, Stationary
+from skgp.core.numerics.draws import seeded
 
 
 def make_kernel(
@@ -17,11 +20,12 @@ def make_kernel(
     *,
     ard: bool = True,
     pulled: bool = False,
+    seed: int = 0,
 ) -> Kernel:
     """Kernel of a layer from what a user passed: a name of a kernel or a gpytorch kernel.
 
     `ard` says whether a name has a lengthscale for each input, `pulled` whether a prior pulls these
-    together.
+    together. `seed` is for kernels that draw at their first evaluation, as gpytorch's RFFKernel.
     """
     if isinstance(kernel, str):
         n_lengthscales, known = n_features if ard else 1, kernel_name(kernel)
@@ -36,7 +40,18 @@ def make_kernel(
                 f"kernel {name or type(part).__name__} has ard_num_dims={part.ard_num_dims}, but X "
                 f"has {n_features} columns: set ard_num_dims={n_features} or choose active_dims"
             )
-    return GPyTorchKernel(kernel, n_gps)
+    return _drawn(GPyTorchKernel(kernel, n_gps), n_features, seed)
+
+
+def _drawn(kernel: Kernel, n_features: int, seed: int) -> Kernel:
+    """The kernel after its first evaluation, in which the global generator starts at a seed.
+
+    One that has no value at zero says so where it is evaluated at inputs of the user.
+    """
+    like = next(kernel.parameters(), torch.zeros((), dtype=torch.float32))
+    with seeded(torch.device("cpu"), seed), torch.no_grad(), suppress(ValueError):
+        kernel.kff(like.new_zeros(1, n_features))
+    return kernel
 
 
 def _rational_quadratic(n_lengthscales: int, lengthscale: float) -> GPyTorchBase:
