@@ -10,7 +10,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
 from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
@@ -42,6 +42,7 @@ from skgp.recipes.warping import Warping
     hidden_mean=AUTO_HIDDEN_MEAN,
     likelihood=OBSERVED,
     noise_floor=Deviation(default="1e-5"),
+    jitter=Deviation(text=KEPT_JITTER),
 )
 class DSPPRegressor(GPRegressor):
     r"""Deep sigma point process regression (DSPP).
@@ -57,8 +58,8 @@ class DSPPRegressor(GPRegressor):
         grows with M^2. A list has a number for each layer of GPs, from the inputs upwards; steps
         are shorter where the last is larger than the first. "auto" is 64 up to `batch_size` rows,
         where more overfit, or 150 for functions that share them. If these leave more than a tenth
-        of the noise variance of up to 600 rows unexplained, the top layer has one for each row, and
-        a tenth of `jitter`. Up to ten times as many rows it is three times the square root of their
+        of the noise variance of up to 600 rows unexplained, the top layer has one for each row.
+        Up to ten times as many rows as in a batch it is three times the square root of their
         number, at most 300. It is 300 for more rows and for streams.
     $width
     beta_reg : float or "auto", default="auto"

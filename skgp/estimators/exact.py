@@ -47,7 +47,7 @@ class ExactGPRegressor(GPRegressor):
     normalize_X, normalize_y : bool, default=True
         Standardise inputs and targets inside the estimator. Results come back in the units
         of y.
-    noise_floor : float, default=1e-4
+    noise_floor : float, default=1e-5
         Lower bound of the noise variance, in units of the variance of y if `normalize_y`.
     jitter : float, default=1e-13
         Diagonal regularisation relative to the mean diagonal of kernel matrix and noise. Usually
@@ -123,7 +123,7 @@ class ExactGPRegressor(GPRegressor):
         warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
-        noise_floor: float = 1e-4,
+        noise_floor: float = 1e-5,
         jitter: float = 1e-13,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         device: str = "cpu",

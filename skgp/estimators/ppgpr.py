@@ -9,7 +9,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE, gamma_predictive, renyi_divergence
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
 from skgp.estimators._layer_choices import NEURAL_MEAN, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
@@ -17,7 +17,7 @@ from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.optimizers import batches_adam, natural_or_adam
+from skgp.recipes.optimizers import adam_by_noise, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import Beginning, no_start, refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
@@ -34,6 +34,8 @@ from skgp.recipes.warping import Warping
     likelihood=OBSERVED,
     n_inducing_mean=Deviation(constraint=[at_least(0)]),
     prior_mean=NEURAL_MEAN,
+    noise_floor=Deviation(default="1e-5"),
+    jitter=Deviation(text=KEPT_JITTER),
 )
 class PPGPRRegressor(GPRegressor):
     r"""Parametric predictive GP regression (PPGPR).
@@ -196,7 +198,7 @@ class PPGPRRegressor(GPRegressor):
         warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
-        noise_floor: float = 1e-4,
+        noise_floor: float = 1e-5,
         jitter: float = 1e-4,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,
@@ -214,7 +216,7 @@ class PPGPRRegressor(GPRegressor):
         if self.renyi_order is not None:
             order = float(self.renyi_order)
             objective = objective._replace(regulariser=partial(renyi_divergence, order=order))
-        covariance, optimizer = natural_or_adam(self, objective, beta_reg, make_adam=batches_adam)
+        covariance, optimizer = natural_or_adam(self, objective, beta_reg, make_adam=adam_by_noise)
         if self.share_kernel and self.covariance == "decoupled":
             raise ValueError(
                 f"share_kernel={self.share_kernel!r} is for one set of inducing inputs, and "

@@ -7,7 +7,7 @@ from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
-from skgp.estimators._fit_groups import OPTIMUM_OR_EPOCHS
+from skgp.estimators._fit_groups import KEPT_JITTER, OPTIMUM_OR_EPOCHS
 from skgp.estimators._layer_choices import FOUND_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import OBSERVED
 from skgp.estimators._parameters import family, store_parameters
@@ -33,7 +33,8 @@ from skgp.recipes.warping import Warping
     share_kernel=OWN_KERNELS,
     max_iter=OPTIMUM_OR_EPOCHS,
     likelihood=OBSERVED,
-    jitter=Deviation(default="1e-6"),
+    noise_floor=Deviation(default="1e-5"),
+    jitter=Deviation(default="1e-6", text=KEPT_JITTER),
 )
 class SVGPRegressor(GPRegressor):
     r"""Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
@@ -155,7 +156,7 @@ class SVGPRegressor(GPRegressor):
         warm_start: bool = False,
         normalize_X: bool = True,
         normalize_y: bool = True,
-        noise_floor: float = 1e-4,
+        noise_floor: float = 1e-5,
         jitter: float = 1e-6,
         dtype: Literal["auto", "float32", "float64"] = "auto",
         compile: bool = False,

@@ -24,6 +24,9 @@ _SECOND_MOMENT_DECAY: Final = 0.95
 _BATCHES_DECAY: Final = 0.99
 _USUAL_DECAY: Final = 0.999
 
+# Standard deviation of the noise, in units of that of the targets, that the usual rates suit.
+_USUAL_STD: Final = 0.1
+
 MakeOptimizer = Callable[[float, Model, float, int], Optimizer]
 
 
@@ -37,17 +40,22 @@ def batches_adam(learning_rate: float, model: Model, n_data: float, n_batches: i
     return _adam(learning_rate, model, _BATCHES_DECAY if n_batches > 1 else _USUAL_DECAY)
 
 
-def adam_by_layers(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
-    """Adam with shorter steps where the top layer has more inducing inputs M than the first one.
+def adam_by_noise(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
+    """`batches_adam` with shorter steps where one batch has little noise."""
+    rate = learning_rate * _noise_share(model, n_batches)
+    return batches_adam(rate, model, n_data, n_batches)
 
-    It is `batches_adam` otherwise. A step moves a function by up to the rate times |a|_1, which
-    grows with the root of M, and the start of a layer with many inducing inputs is close to where
-    it is to go.
+
+def adam_by_layers(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
+    """`adam_by_noise`, and shorter steps too where the top layer is larger than the first one.
+
+    A step moves a function by up to the rate times |a|_1, which grows with the root of the number
+    of inducing inputs M, and the start of a layer with many of them is close to where it is to go.
     """
     layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
     n_first, n_top = (layer.Z.shape[-2] for layer in layers)
-    rate = learning_rate * math.sqrt(min(1.0, n_first / n_top))
-    return batches_adam(rate, model, n_data, n_batches)
+    share = min(math.sqrt(n_first / n_top), _noise_share(model, n_batches))
+    return batches_adam(learning_rate * share, model, n_data, n_batches)
 
 
 def natural_gradients(
@@ -108,3 +116,15 @@ def natural_or_adam(
 def _adam(learning_rate: float, model: Model, second_moment_decay: float) -> Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     return Adam(parameters, learning_rate, second_moment_decay)
+
+
+def _noise_share(model: Model, n_batches: int) -> float:
+    """Share of the usual rate that suits the noise of a data set of one batch.
+
+    The start is then an optimum, as close to the targets as their noise allows. Steps that move a
+    function by more than a part of the standard deviation of the noise leave it.
+    """
+    if n_batches > 1 or not isinstance(model.likelihood, Gaussian):
+        return 1.0
+    log_var = model.likelihood.noise_var.detach().log().mean()  # geometric, over the outputs
+    return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)

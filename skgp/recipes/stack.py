@@ -50,9 +50,10 @@ _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 _UNEXPLAINED: Final = 0.1
 _DOUBTFUL: Final = 0.05
 _GAIN: Final = 0.5  # the gain in the bound that is enough, in nats per row
-# Share of the jitter that a layer keeps whose number of inducing inputs little noise has raised:
-# f keeps the jitter as variance at each of them.
-_KEPT_JITTER: Final = 0.1
+_GAIN_OF_FEW: Final = 0.25  # the same, where they are less than twice as many
+# Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
+# jitter as variance at each inducing input, and where the targets have little noise that is a lot.
+_KEPT_JITTER: Final = 0.01
 # Noise variance, relative to that of the targets, up to which hidden layers explain them at first.
 _LITTLE_NOISE: Final = 0.05
 
@@ -177,7 +178,8 @@ def sparse_top(
     Z = setup.centres(h, spec.n_inducing(setup, n_gps))
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
-    layer.jitter *= spec.kept_jitter
+    if spec.begins_well and setup.fits_into(spec.batch_size):
+        layer.jitter *= _KEPT_JITTER
     return layer
 
 
@@ -216,8 +218,6 @@ class StackSpec:
         With a noise there, that is where kernel and noise start.
     all_inducing : int
         Rows up to which one layer has an inducing input for each if their number is to be found.
-    kept_jitter : float
-        Share of the jitter that the top layer has.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -236,10 +236,14 @@ class StackSpec:
     start: Start = start_hyperparameters
     beginning: Beginning = USUAL_BEGINNING
     all_inducing: int = 0
-    kept_jitter: float = 1.0
 
     def __post_init__(self) -> None:
         self.inducing.check(len(self.kernels))
+
+    @property
+    def begins_well(self) -> bool:
+        """Whether the top layer of a data set of one batch begins at an optimum or goes to it."""
+        return self.start is refined_start or self.all_inducing > 0
 
     def shares(self, n_gps: int) -> bool:
         """Whether so many GPs of a layer share a kernel."""
@@ -286,16 +290,12 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
 def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
     """The build of a model with as many inducing inputs in each layer as this model has."""
     numbers = [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
-    kept = cast(SparseLayer, model.stack.top).jitter / spec.inducing.jitter
-    return partial(build_stack, _with_inducing(spec, numbers, kept))
+    return partial(build_stack, _with_inducing(spec, numbers))
 
 
-def _with_inducing(
-    spec: StackSpec, n_inducing: int | Sequence[int], kept_jitter: float
-) -> StackSpec:
-    """The stack with so many inducing inputs, and that share of the jitter in its top layer."""
-    inducing = replace(spec.inducing, n_inducing=n_inducing)
-    return replace(spec, inducing=inducing, kept_jitter=kept_jitter)
+def _with_inducing(spec: StackSpec, n_inducing: int | Sequence[int]) -> StackSpec:
+    """The stack with so many inducing inputs in its layers."""
+    return replace(spec, inducing=replace(spec.inducing, n_inducing=n_inducing))
 
 
 def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:
@@ -345,15 +345,15 @@ def _started_top(
     share = unexplained_share(top, h, weight, noise_var)
     if share < _DOUBTFUL:
         return top, noise_var
-    more = _with_inducing(spec, ALL_INDUCING, _KEPT_JITTER)
-    larger = _top_layer(more, setup, below, len(latent))
-    # A few more would change little, and steps are shorter with them.
-    if larger.Z.shape[-2] < 2 * top.Z.shape[-2]:
+    larger = _top_layer(_with_inducing(spec, ALL_INDUCING), setup, below, len(latent))
+    n_usual, n_all = top.Z.shape[-2], larger.Z.shape[-2]
+    if n_all == n_usual:
         return top, noise_var
     larger_noise_var = start(larger, *rows, noise)
-    if share < _UNEXPLAINED:
+    are_many = n_all >= 2 * n_usual
+    if share < _UNEXPLAINED or not are_many:  # steps are shorter with more
         gain = bound_per_row(larger, *rows, larger_noise_var) - bound_per_row(top, *rows, noise_var)
-        if gain.max() < _GAIN:
+        if gain.max() < (_GAIN if are_many else _GAIN_OF_FEW):
             return top, noise_var
     return larger, larger_noise_var
 

@@ -327,10 +327,11 @@ def test_lengthscale_of_a_composite_is_the_first_one_and_nan_without_any() -> No
     assert torch.all(torch.isnan(linear.lengthscale))
 
 
-def test_weak_prior_is_that_of_log_normal_hyperparameters(rng: np.random.Generator) -> None:
+def test_weak_prior_of_logarithms_is_a_hyperbolic_secant(rng: np.random.Generator) -> None:
     """Lengthscales around sqrt(D), variances around one; up to the density at the centre."""
     kernel = random_kernel(rng, "matern52", 2, 3)
     lengthscales, variances = kernel.lengthscale.detach().numpy(), kernel.variance.detach().numpy()
-    density = stats.norm(np.log(np.sqrt(3.0))).logpdf(np.log(lengthscales)).sum()
-    density += stats.norm.logpdf(np.log(variances)).sum() - 8 * stats.norm.logpdf(0.0)
+    secant = stats.hypsecant(np.log(np.sqrt(3.0)))
+    density = secant.logpdf(np.log(lengthscales)).sum() - 8 * stats.hypsecant.logpdf(0.0)
+    density += stats.hypsecant.logpdf(np.log(variances)).sum()
     assert kernel.log_weak_prior().item() == pytest.approx(density, rel=1e-12)

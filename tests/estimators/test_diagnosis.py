@@ -165,7 +165,7 @@ def test_a_search_that_ends_at_its_limit(problem: Problem) -> None:
 
 def test_targets_that_a_column_gives_away(problem: Problem) -> None:
     X, y = problem
-    with pytest.warns(FitQualityWarning, match=r"ended at noise_floor=0\.0001, .* lower noise_fl"):
+    with pytest.warns(FitQualityWarning, match=r"ended at noise_floor=1e-05, .* lower noise_fl"):
         ExactGPRegressor().fit(X, X[:, 0])
     ExactGPRegressor().fit(X, y)
     ExactGPRegressor(noise_floor=1e-2).fit(X, X[:, 0])

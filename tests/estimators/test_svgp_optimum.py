@@ -8,7 +8,7 @@ import gpytorch
 import numpy as np
 import pytest
 import torch
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import hypsecant, multivariate_normal
 from sklearn.callback import ProgressBar
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
@@ -70,8 +70,8 @@ def test_fit_ends_at_an_optimum_of_bound_and_prior(table):
 
     def total():
         lengthscales = kernel.lengthscale.detach().numpy().ravel()
-        prior = norm(0.5 * np.log(2.0)).logpdf(np.log(lengthscales)).sum()
-        prior += norm().logpdf(np.log(kernel.variance.item()))
+        prior = hypsecant(0.5 * np.log(2.0)).logpdf(np.log(lengthscales)).sum()
+        prior += hypsecant.logpdf(np.log(kernel.variance.item()))
         return dense_bound(model, x, targets, ones) + prior
 
     best = total()
@@ -86,7 +86,7 @@ def test_fit_ends_at_an_optimum_of_bound_and_prior(table):
             assert max(slopes) < 0.0
             assert abs(slopes[1] - slopes[0]) / 0.02 < 0.05  # nats per unit
     assert model.n_iter_ < 100
-    constant = -norm().logpdf(0.0) * 3  # of the prior
+    constant = -hypsecant.logpdf(0.0) * 3  # of the prior
     assert model.loss_curve_[-1] == pytest.approx(-(best + constant) / len(y), abs=1e-8)
 
 
@@ -141,7 +141,7 @@ def test_missing_targets_of_one_column_are_rows_left_out(table):
     X, y = table
     holes = np.where(np.arange(len(y)) % 4 == 0, np.nan, y)
     # Sums go over other rows, and the line searches amplify their rounding by the condition of Kuu.
-    parameters = {"normalize_X": False, "random_state": 0, "jitter": 1e-4}
+    parameters = {"normalize_X": False, "random_state": 0, "jitter": 1e-2}
     model = SVGPRegressor(**parameters).fit(X, holes[:, None])
     other = SVGPRegressor(**parameters).fit(X[~np.isnan(holes)], y[~np.isnan(holes)])
     np.testing.assert_allclose(model.predict(X)[:, 0], other.predict(X), rtol=1e-6)

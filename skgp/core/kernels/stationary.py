@@ -174,10 +174,13 @@ class Stationary(Kernel):
         return self.log_lengthscale.exp()
 
     def log_weak_prior(self) -> Tensor:
-        # Log lengthscales N(log sqrt(D), 1), log variances N(0, 1): centred where models start.
+        # Hyperbolic secants around the logarithms of sqrt(D) and of one, where models start. Near
+        # there they are as tight as N(0, 1), and their tails are exponential: a column that does
+        # not matter has a long lengthscale, for which a normal would charge ten nats and more.
         centre = 0.5 * math.log(self.log_lengthscale.shape[-1])
         moves = torch.cat([(self.log_lengthscale - centre).flatten(), self.log_variance])
-        return -0.5 * moves.square().sum()
+        log_cosh: Tensor = torch.logaddexp(moves, -moves) - math.log(2.0)
+        return -log_cosh.sum()
 
     def Kuu(self, Z: Tensor) -> Tensor:
         K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name], self.passes)

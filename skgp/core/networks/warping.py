@@ -1,5 +1,6 @@
 """Skewed columns of the inputs, made about symmetric."""
 
+import math
 from typing import Final
 
 import torch
@@ -13,19 +14,21 @@ _LEAST_VALUES: Final = 3  # distinct ones: no transform changes the shape of few
 class InputWarp(nn.Module):
     """Box-Cox transforms of how far columns are from the near end of their range.
 
-    z = sign (x - end) / reach, h(z) = ((1 + z)^power - 1) / power for z > 0 and z for others, and
-    x -> sign (h(z) - centre) / unit (Box and Cox 1964). The slope of h is one at the end, beyond
-    which it goes on as a line. Columns with a power of one stay as they are, to the last bit.
+    z = sign (x - end) / reach, h(z) = ((1 + z)^power - 1) / power for 0 <= z <= far, and
+    x -> sign (h(z) - centre) / unit (Box and Cox 1964). Below zero and beyond the farthest row h
+    goes on as a line: a negative power alone is bounded, and rows far outside would look like the
+    farthest one. Columns with a power of one stay as they are, to the last bit.
 
     Parameters
     ----------
-    power, sign, end, reach, centre, unit : Tensor of shape (D,)
+    power, sign, end, reach, far, centre, unit : Tensor of shape (D,)
     """
 
     power: Tensor
     sign: Tensor
     end: Tensor
     reach: Tensor
+    far: Tensor
     centre: Tensor
     unit: Tensor
 
@@ -35,6 +38,7 @@ class InputWarp(nn.Module):
         sign: Tensor,
         end: Tensor,
         reach: Tensor,
+        far: Tensor,
         centre: Tensor,
         unit: Tensor,
     ) -> None:
@@ -43,6 +47,7 @@ class InputWarp(nn.Module):
         self.register_buffer("sign", sign)
         self.register_buffer("end", end)
         self.register_buffer("reach", reach)
+        self.register_buffer("far", far)
         self.register_buffer("centre", centre)
         self.register_buffer("unit", unit)
 
@@ -53,23 +58,35 @@ class InputWarp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         z = self.sign * (x - self.end) / self.reach
-        warped = self.sign * (box_cox(z, self.power) - self.centre) / self.unit
-        return torch.where(self.is_linear, x, warped)
+        inside = torch.minimum(z, self._farthest)
+        h = box_cox(inside, self.power) + self._slope(self._farthest) * (z - inside)
+        return torch.where(self.is_linear, x, self.sign * (h - self.centre) / self.unit)
 
     def inverse(self, h: Tensor) -> Tensor:
-        """Inputs (n, D) of features; features beyond the range of the transform, its end."""
-        z = self.sign * h * self.unit + self.centre
-        inside = (1.0 + self.power * z).clamp_min(torch.finfo(h.dtype).eps)
+        """Inputs (n, D) of features."""
+        value = self.sign * h * self.unit + self.centre
+        inside = torch.minimum(value, box_cox(self._farthest, self.power))
         straight = torch.where(self.power == 0.0, 1.0, self.power)
-        root = torch.where(self.power == 0.0, z, inside.log() / straight)
-        z = torch.where(z > 0.0, root.expm1(), z)
+        log = torch.where(self.power == 0.0, inside, (self.power * inside).log1p() / straight)
+        z = torch.where(inside > 0.0, log.expm1(), inside)
+        outside = (value - inside) / self._slope(self._farthest)
+        z = z + torch.where(value > inside, outside, 0.0)
         return torch.where(self.is_linear, h, self.sign * self.reach * z + self.end)
 
     def slope(self) -> Tensor:
         """d h / d x of each column where x is zero, the mean of the rows; (D,)."""
         z = (-self.sign * self.end).clamp_min(0.0) / self.reach
-        slope = ((self.power - 1.0) * z.log1p()).exp() / (self.reach * self.unit)
+        slope = self._slope(z) / (self.reach * self.unit)
         return torch.where(self.is_linear, 1.0, slope)
+
+    @property
+    def _farthest(self) -> Tensor:
+        """`far`, which files of earlier versions do not say."""
+        return self.far if "far" in self._buffers else torch.full_like(self.reach, math.inf)
+
+    def _slope(self, z: Tensor) -> Tensor:
+        """d h / d z within the range."""
+        return ((self.power - 1.0) * z.log1p()).exp()
 
 
 def box_cox(z: Tensor, power: Tensor) -> Tensor:
@@ -127,4 +144,4 @@ def skewed_columns(x: Tensor, weight: Tensor) -> InputWarp | None:
         return None
     power = torch.where(is_skewed, _POWERS[best.indices], 1.0)
     mean, var = moments(power)
-    return InputWarp(power, sign, end, reach, mean, var.clamp_min(least).sqrt())
+    return InputWarp(power, sign, end, reach, z.amax(0), mean, var.clamp_min(least).sqrt())
