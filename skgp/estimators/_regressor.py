@@ -71,8 +71,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         X_val, y_val, sample_weight_val : array-like, optional
             Held-out rows: their mean log density is recorded after each epoch and decides when to
             stop, where `early_stopping` says that held-out rows do. Without them it holds out
-            `validation_fraction` of the rows, copies of a row together. A row counts as -20 nats
-            per output in standardised units at least, so that one wrong target cannot decide.
+            `validation_fraction` of the rows, copies of a row together. A row counts as -1,000
+            nats per output in standardised units at least, so that a wrong target of any size has a
+            bounded effect.
 
         Returns
         -------

@@ -167,8 +167,8 @@ class ExactGPRegressor(GPRegressor):
         X_val, y_val, sample_weight_val, noise_variance_val : array-like, optional
             Held-out rows: their mean log density is recorded after each epoch and, with
             `early_stopping`, decides when to stop. Without them `early_stopping` holds out
-            `validation_fraction` of the rows. A row counts as -20 nats per output in standardised
-            units at least, so that one wrong target cannot decide.
+            `validation_fraction` of the rows. A row counts as -1,000 nats per output in
+            standardised units at least, so that a wrong target of any size has a bounded effect.
 
         Returns
         -------

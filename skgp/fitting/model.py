@@ -26,8 +26,9 @@ _CHUNK_COVARIANCES: Final = 2**24  # the same times squared outputs, of which ro
 Predictor = Callable[[Tensor], Predictive]
 
 # Log density of an output in validation scores, in its standardised units: that of a normal
-# distribution six standard deviations from its mean. Otherwise one wrong target would decide.
-_LEAST_LOG_DENSITY = -20.0
+# distribution 45 standard deviations from its mean. Less would hide that a model does not expect
+# targets which do occur, and without any bound a wrong target of any size would decide.
+_LEAST_LOG_DENSITY = -1000.0
 
 
 class Source(nn.Module, ABC):
@@ -181,7 +182,7 @@ class Model(nn.Module):
     def mean_log_density(self, table: Table) -> float:
         """Mean predictive log density of the rows of a table, in the user's units.
 
-        Each row counts as at least -20 nats per output, in standardised units.
+        Each row counts as at least -1,000 nats per output, in standardised units.
         """
         latents, log_weights = self.source.latents(self.nodes), self.log_weights
         total, size = 0.0, rows_per_chunk(log_weights, table.n_outputs)

@@ -137,10 +137,10 @@ def test_an_interruption_in_validation_leaves_no_half_of_an_epoch(
 # ------------------------------------------------------------ validation rows
 
 
-def test_a_wrong_validation_target_counts_no_more_than_any_other(
+def test_a_wrong_validation_target_counts_the_same_however_wrong(
     make: Any, data: Data, held_out: Data
 ) -> None:
-    """Its log density is as low as that of a target six standard deviations off, and no lower."""
+    """Its log density is as low as that of a target 45 standard deviations off, and no lower."""
     scores = []
     for wrong in (1e4, 1e9, 1e140):
         y_val = np.append(held_out.y, wrong)
@@ -150,6 +150,6 @@ def test_a_wrong_validation_target_counts_no_more_than_any_other(
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9)
     np.testing.assert_allclose(scores[2], scores[0], rtol=1e-9)
     clean = make(max_iter=3).fit(data.X, data.y, X_val=held_out.X, y_val=held_out.y)
-    floor = -20.0 - np.log(data.y.std())
+    floor = -1000.0 - np.log(data.y.std())
     expected = (60.0 * np.array(clean.validation_scores_) + floor) / 61.0
     np.testing.assert_allclose(scores[0], expected, atol=1e-4)

@@ -37,6 +37,7 @@ def test_one_layer_is_svgp(table, covariance, options):
         "batch_size": 15,
         "learning_rate_init": 0.02,
         "jitter": 1e-5,
+        "noise_floor": 1e-4,
     }
     deep = DGPRegressor(n_layers=1, **common).fit(X, Y[:, 0])
     sparse = SVGPRegressor(**common).fit(X, Y[:, 0])
