@@ -71,7 +71,7 @@ def read_rows(
         entries of several targets may be missing.
     columns : list of str, optional
         Those of the inputs. None stands for those that the preprocessor was fitted on; without one,
-        for all others.
+        for all others but a saved index of pandas.
     sample_weight : str, optional
         Column of the weights of the rows.
     preprocessor : fitted transformer, optional
@@ -100,7 +100,8 @@ def read_rows(
     outputs = [target] if isinstance(target, str) else list(target)
     weights = [] if sample_weight is None else [sample_weight]
     known = _source.check_preprocessor(preprocessor, columns)
-    others = (c for c in dataset.schema.names if c not in (*outputs, *weights))
+    no_inputs = {*outputs, *weights, *_source.index_columns(dataset)}
+    others = (c for c in dataset.schema.names if c not in no_inputs)
     columns = list(others if known is None else known)
     for name, chosen in (("target", outputs), ("columns", columns)):
         if not chosen:

@@ -56,6 +56,14 @@ def check_columns(dataset: Any, columns: Sequence[str], name: str) -> None:
             raise ValueError(f"{name}: {lacking[0]} lacks column {column!r}, which others have")
 
 
+def index_columns(dataset: Any) -> set[str]:
+    """Columns that hold the index of a data frame, as pandas saves it."""
+    schemas = [dataset.schema, *_files(dataset).values()]
+    metadata = [schema.pandas_metadata or {} for schema in schemas]
+    names = [name for each in metadata for name in each.get("index_columns", [])]
+    return {name for name in names if isinstance(name, str)}  # a range of numbers is no column
+
+
 def check_preprocessor(preprocessor: Any, columns: Sequence[str] | None) -> Sequence[str] | None:
     """The columns, by default those that the preprocessor, which must be fitted, has seen."""
     if preprocessor is None:

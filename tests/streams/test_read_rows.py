@@ -59,6 +59,21 @@ def test_all_other_columns_are_inputs(stored: Stored, tmp_path: Path) -> None:
     assert rows.feature_names == NAMES
 
 
+@pytest.mark.parametrize("name", [None, "id"])
+def test_a_saved_index_of_pandas_is_no_input(
+    name: str | None, stored: Stored, tmp_path: Path
+) -> None:
+    """Numbers of rows would tell a model of shuffled rows their order. Whoever names it has it."""
+    frame = stored.frame[["a", "y"]].sample(frac=1.0, random_state=0).rename_axis(name)
+    frame[:600].reset_index(drop=True).to_parquet(tmp_path / "range.parquet")
+    frame[600:].to_parquet(tmp_path / "stored.parquet")
+    for source in (tmp_path / "stored.parquet", tmp_path):
+        assert read_rows(source, target="y").feature_names == ["a"]
+    index = name or "__index_level_0__"
+    rows = read_rows(tmp_path / "stored.parquet", target="y", columns=[index])
+    np.testing.assert_array_equal(rows.X[:, 0], frame.index[600:])
+
+
 def test_entries_of_several_targets_may_be_missing(stored: Stored) -> None:
     rows = read_rows(stored.folder, target=["z", "y"], columns=NAMES)
     np.testing.assert_array_equal(rows.y, stored.frame[["z", "y"]])
