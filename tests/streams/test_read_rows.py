@@ -117,6 +117,28 @@ def test_a_sparse_preprocessor(stored: Stored) -> None:
     np.testing.assert_array_equal(rows.X, preprocessor.transform(stored.frame[["kind"]]).toarray())
 
 
+@pytest.mark.parametrize("outside", ["y", "weight"])
+def test_a_preprocessor_that_has_seen_the_target_must_not_need_it(
+    outside: str, stored: Stored
+) -> None:
+    """One that passes on what is left would make an input of it."""
+    arguments = {"target": "y", "sample_weight": "weight"}
+    frame = stored.frame[["a", "kind", outside]]
+    kinds = [("k", OneHotEncoder(), ["kind"]), ("n", StandardScaler(), ["a"])]
+    rows = read_rows(stored.folder, preprocessor=ColumnTransformer(kinds).fit(frame), **arguments)
+    assert rows.feature_names == ["k__kind_p", "k__kind_q", "k__kind_r", "n__a"]
+    numbers = stored.frame[["a", outside]]
+    for needs in (
+        ColumnTransformer(kinds[:1], remainder="passthrough").fit(frame),
+        StandardScaler().fit(numbers),
+    ):
+        with pytest.raises(ValueError, match=rf"has seen \['{outside}'\], which are not among"):
+            read_rows(stored.folder, preprocessor=needs, **arguments)
+    shift = StandardScaler().fit(numbers)  # whoever names the column has it
+    rows = read_rows(stored.folder, preprocessor=shift, columns=["a", outside], **arguments)
+    assert rows.feature_names == ["a", outside]
+
+
 def test_a_preprocessor_has_to_be_fitted(stored: Stored) -> None:
     with pytest.raises(NotFittedError):
         read_rows(stored.folder, target="y", columns=["kind"], preprocessor=OneHotEncoder())
