@@ -257,6 +257,35 @@ def test_metadata_routing() -> None:
         assert np.isfinite(scores).all()
 
 
+@pytest.mark.parametrize(("of_scaler", "of_member"), [(True, False), (False, True), (True, True)])
+def test_steps_of_a_pipeline_have_the_weights_that_they_request(
+    of_scaler: bool, of_member: bool
+) -> None:
+    """Fitted by hand, the pipeline has the same steps."""
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=of_scaler)
+        pipeline = make_pipeline(scaler, Stopper().set_fit_request(sample_weight=of_member))
+        model = CrossFittedRegressor(pipeline, cv=SHUFFLED).fit(X, Y, W)
+        for (train, test), fitted in zip(SHUFFLED.split(X), model.estimators_, strict=True):
+            alone = clone(pipeline).fit(X[train], Y[train], sample_weight=W[train])
+            np.testing.assert_array_equal(fitted[0].mean_, alone[0].mean_)
+            np.testing.assert_array_equal(fitted[1].coef_, alone[1].coef_)
+            weight = fitted[1].held_out_[2]
+            assert np.array_equal(weight, W[test]) if of_member else weight is None
+
+
+def test_the_last_step_of_a_pipeline_need_not_take_routed_weights() -> None:
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(scaler, Unweighted())
+        model = CrossFittedRegressor(pipeline, cv=SHUFFLED).fit(X, Y, W)
+        train = next(SHUFFLED.split(X))[0]
+        expected = np.average(X[train], axis=0, weights=W[train])
+        np.testing.assert_allclose(model.estimators_[0][0].mean_, expected)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            CrossFittedRegressor(make_pipeline(StandardScaler(), Stopper()), cv=3).fit(X, Y, W)
+
+
 def test_frames_keep_their_names() -> None:
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = CrossFittedRegressor(ToyBayesianRidge(), cv=SHUFFLED).fit(frame, pd.Series(Y))
