@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn import clone, get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
@@ -105,18 +105,16 @@ def _fit(model: Any, train: Table, held_out: Table, task: Any) -> None:
     """Fit a model, which stops by the held-out rows if it can."""
     if isinstance(model, Pipeline):
         head, last = model[:-1], model.steps[-1][1]
-        is_routed = get_config()["enable_metadata_routing"]
+        for_head, for_last = _weights_of_steps(model, train)
         if len(head.steps) > 0:
-            for_head = is_routed and _requests_weights(head, "fit_transform")
-            given = _weights(train) if for_head else {}
-            train = train._replace(X=head.fit_transform(train.X, train.y, **given))
+            train = train._replace(X=head.fit_transform(train.X, train.y, **for_head))
             held_out = held_out._replace(X=head.transform(held_out.X))
             model.steps[:-1] = head.steps  # with a memory the fitted steps are other objects
-        if is_routed and not _requests_weights(last, "fit"):
+        if not for_last:
             train, held_out = train._replace(weight=None), held_out._replace(weight=None)
         _fit(last, train, held_out, task)
         return
-    given = _weights(train)
+    given = {} if train.weight is None else {"sample_weight": train.weight}
     if _stops_early(model):
         model.set_params(early_stopping=True)
         given |= {"X_val": held_out.X, "y_val": held_out.y}
@@ -126,14 +124,17 @@ def _fit(model: Any, train: Table, held_out: Table, task: Any) -> None:
         model.fit(train.X, train.y, **given)
 
 
-def _weights(table: Table) -> dict[str, Any]:
-    """Weights as an argument, if there are some."""
-    return {} if table.weight is None else {"sample_weight": table.weight}
-
-
-def _requests_weights(model: Any, method: str) -> bool:
-    """Whether metadata routing hands weights on to a method."""
-    return bool(get_routing_for_object(model).consumes(method, ["sample_weight"]))
+def _weights_of_steps(pipeline: Pipeline, table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Weights as arguments of the steps before the last one, and of that, as `fit` routes them."""
+    if table.weight is None:
+        return {}, {}
+    given = {"sample_weight": table.weight}
+    if not get_config()["enable_metadata_routing"]:
+        return {}, given
+    routed = dict(process_routing(pipeline, "fit", **given))
+    for_last = dict(routed.pop(pipeline.steps[-1][0]).fit)
+    is_requested = any(arguments for step in routed.values() for arguments in step.values())
+    return given if is_requested else {}, for_last
 
 
 def _stops_early(model: Any) -> bool:
