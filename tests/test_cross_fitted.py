@@ -407,6 +407,19 @@ def test_columns_of_targets_keep_their_order_in_a_score() -> None:
         model.score(X, targets[["b", "a"]])
 
 
+def test_searches_by_the_score_of_targets_that_are_partly_missing() -> None:
+    targets = make_data(n_outputs=2)[1]
+    targets[::7, 1] = np.nan
+    model = CrossFittedRegressor(ToyBayesianRidge(), cv=3)
+    mean, seen = clone(model).fit(X, targets).predict(X), ~np.isnan(targets[:, 1])
+    expected = [
+        r2_score(targets[rows, k], mean[rows, k]) for k, rows in enumerate((seen | True, seen))
+    ]
+    assert model.fit(X, targets).score(X, targets) == pytest.approx(np.mean(expected))
+    search = GridSearchCV(model, {"estimator__alpha": [1.0, 1e4]}, cv=3).fit(X, targets)
+    assert search.best_params_ == {"estimator__alpha": 1.0}
+
+
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_ordered_classes_that_are_not_sorted_are_refused(in_pipeline: bool) -> None:
     """As by the members alone: their numbers would have another order."""
