@@ -56,8 +56,8 @@ def test_a_rare_class_leaves_no_fold_without_a_score(scorer: Any, score: Any) ->
     X, y = make_grades()
     y[:3] = 5
     model = make_pipeline(StandardScaler(), LogisticRegression())
+    search = GridSearchCV(model, {"logisticregression__C": [0.1, 1.0]}, scoring=scorer)
     with pytest.warns(UserWarning, match="least populated class"):
-        search = GridSearchCV(model, {"logisticregression__C": [0.1, 1.0]}, scoring=scorer)
         search.fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     for rows in (slice(None), slice(5, 6)):
