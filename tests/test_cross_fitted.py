@@ -327,6 +327,41 @@ def test_target_transformers() -> None:
         CrossFittedRegressor(learned, cv=SHUFFLED).fit(X, y)
 
 
+BOUNDS = np.column_stack([Y, np.where(Y > np.median(Y), np.inf, Y)])
+LOGARITHMS = {"func": np.log, "inverse_func": np.exp}
+
+
+@pytest.mark.parametrize(
+    ("member", "y", "error", "message"),
+    [
+        (SVGPRegressor(likelihood="poisson"), Y, TypeError, "counts of likelihood='poisson'"),
+        (SVGPRegressor(likelihood="censored"), BOUNDS, ValueError, "y holds bounds"),
+        (TransformedTargetRegressor(Stopper(), **LOGARITHMS), Y, TypeError, "not affine"),
+        (TransformedTargetRegressor(Stopper(), transformer=FunctionTransformer(**LOGARITHMS)),
+         np.column_stack([Y, Y]), TypeError, "not affine"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_what_cannot_be_recalibrated_is_refused_before_the_fits(
+    in_pipeline: bool, member: Any, y: Any, error: Any, message: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(type(member), "fit", lambda *args, **kwargs: pytest.fail("was fitted"))
+    model = make_pipeline(StandardScaler(), member) if in_pipeline else member
+    with pytest.raises(error, match=f"recalibrate=True .*{message}.*: keep it off"):
+        CrossFittedRegressor(model, cv=3, recalibrate=True).fit(X, y)
+
+
+def test_functions_that_are_affine_are_recalibrated() -> None:
+    double = TransformedTargetRegressor(
+        Stopper(), func=lambda y: y / 2.0, inverse_func=lambda z: 2.0 * z
+    )
+    scales = [
+        CrossFittedRegressor(member, cv=SHUFFLED, recalibrate=True).fit(X, Y).scale_
+        for member in (TransformedTargetRegressor(double, transformer=StandardScaler()), double)
+    ]
+    assert all(0.5 < scale < 2.0 for scale in scales)
+
+
 def test_functions_of_the_session_are_those_of_all_members() -> None:
     y = np.exp(0.1 * Y)
     model = TransformedTargetRegressor(

@@ -93,7 +93,7 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
             the rows, or if the estimator takes no `sample_weight` and one is given. The errors of a
             member pass through. The estimator is what it was before.
         TypeError
-            If the estimator offers no predictive distribution.
+            If the estimator offers no predictive distribution, or none that can be recalibrated.
         """
         self._validate_params()
         self._check_member()

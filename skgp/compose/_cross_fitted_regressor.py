@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from skgp.compose._cross_fitted import Array, CrossFitted, mixed
 from skgp.compose._predict_dist import predict_joint, predict_latent
 from skgp.compose._recalibration import best_scale, stretched
+from skgp.compose._scalable import check_scalable
 from skgp.distributions._r2 import r2_of_observed
 
 
@@ -238,6 +239,8 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return within + of_means
 
     def _checked(self, y: Any) -> Any:
+        if self.recalibrate:
+            check_scalable(self.estimator, y)
         return y
 
     def _of_targets(self, y: Any, weight: Array) -> dict[str, Any]:
