@@ -223,7 +223,14 @@ def numbers(batch: Any, column: str) -> Array:
             f"column {column!r} has the type {kind}, which is not one of numbers: choose other "
             "columns, or pass a fitted preprocessor, such as a ColumnTransformer, that encodes it"
         )
-    return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    try:
+        values = values.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"column {column!r} holds integers that float64 rounds ({error}): choose other "
+            "columns, or subtract an offset, of inputs by a preprocessor"
+        ) from error
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def frame(batch: Any, columns: Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from stored_rows import NAMES, Stored, write
 
 from skgp.core.maps import is_mapped
@@ -288,6 +288,19 @@ def test_inputs_that_float32_rounds_together_are_named() -> None:
     shift = ColumnTransformer([("shift", StandardScaler(), ["time"])]).fit(table.to_pandas())
     rows = read_rows(table, target="y", columns=["time"], preprocessor=shift)
     assert len(np.unique(rows.X)) == 100
+
+
+@pytest.mark.parametrize("role", ["columns", "target", "sample_weight"])
+def test_integers_that_float64_rounds_are_named(role: str) -> None:
+    table = pa.table({"a": [1.0, 2.0], "y": [0.0, 1.0], "big": [2**53 + 1, 2**53 + 3]})
+    arguments = {"columns": ["a"], "target": "y"} | {role: ["big"] if role == "columns" else "big"}
+    with pytest.raises(
+        ValueError, match=r"column 'big' holds integers .*9007199254740993.*: choose"
+    ):
+        read_rows(table, **arguments)
+    subtract = FunctionTransformer(lambda frame: frame - 2**53, feature_names_out="one-to-one")
+    rows = read_rows(table, target="y", preprocessor=subtract.fit(table.to_pandas()[["big"]]))
+    np.testing.assert_array_equal(rows.X[:, 0], [1.0, 3.0])
 
 
 def test_ordered_labels_lose_their_order_with_a_warning(tmp_path: Path) -> None:
