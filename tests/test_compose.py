@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import stats
-from sklearn import config_context
+from sklearn import clone, config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.decomposition import PCA
@@ -16,7 +16,12 @@ from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -28,7 +33,7 @@ from sklearn.preprocessing import (
 from toy_regressor import ForeignRegressor, ToyBayesianRidge, make_data
 
 from skgp.compose import CrossFittedRegressor, predict_dist, predict_latent
-from skgp.distributions import MonotoneTransformed, NormalMixture
+from skgp.distributions import Bernoulli, MonotoneTransformed, NormalMixture
 
 
 def assert_equal(got: Any, expected: Any) -> None:
@@ -300,12 +305,34 @@ def test_unfitted_models_say_so() -> None:
         make_pipeline(ToyBayesianRidge()),
         TransformedTargetRegressor(ToyBayesianRidge()),
         GridSearchCV(ToyBayesianRidge(), {"alpha": [1.0]}),
+        TunedThresholdClassifierCV(LogisticDistribution()),
     ):
         with pytest.raises(NotFittedError):
             predict_dist(model, X)
     search = GridSearchCV(ToyBayesianRidge(), {"alpha": [1.0]}, cv=2, refit=False).fit(X, Y)
     with pytest.raises(NotFittedError, match="refit=False"):
         predict_dist(search, X)
+
+
+class LogisticDistribution(LogisticRegression):
+    """Its probabilities, as a distribution."""
+
+    def predict_dist(self, X: Any) -> Bernoulli:
+        return Bernoulli.of_columns(self.predict_proba(X), self.classes_)
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_a_threshold_leaves_probabilities_as_they_are(in_pipeline: bool) -> None:
+    y = np.where(np.median(Y) < Y, "yes", "no")
+    inner = LogisticDistribution()
+    member = make_pipeline(Centring(), inner) if in_pipeline else inner
+    fitted = clone(member).fit(X, y)
+    for model in (
+        TunedThresholdClassifierCV(member, cv=2).fit(X, y),
+        FixedThresholdClassifier(member, threshold=0.9, pos_label="yes").fit(X, y),
+        FixedThresholdClassifier(FrozenEstimator(fitted)),
+    ):
+        np.testing.assert_allclose(predict_dist(model, X), fitted.predict_proba(X), rtol=1e-12)
 
 
 def test_probing_a_transformer_is_silent() -> None:

@@ -257,6 +257,35 @@ def test_metadata_routing() -> None:
         assert np.isfinite(scores).all()
 
 
+@pytest.mark.parametrize(("of_scaler", "of_member"), [(True, False), (False, True), (True, True)])
+def test_steps_of_a_pipeline_have_the_weights_that_they_request(
+    of_scaler: bool, of_member: bool
+) -> None:
+    """Fitted by hand, the pipeline has the same steps."""
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=of_scaler)
+        pipeline = make_pipeline(scaler, Stopper().set_fit_request(sample_weight=of_member))
+        model = CrossFittedRegressor(pipeline, cv=SHUFFLED).fit(X, Y, W)
+        for (train, test), fitted in zip(SHUFFLED.split(X), model.estimators_, strict=True):
+            alone = clone(pipeline).fit(X[train], Y[train], sample_weight=W[train])
+            np.testing.assert_array_equal(fitted[0].mean_, alone[0].mean_)
+            np.testing.assert_array_equal(fitted[1].coef_, alone[1].coef_)
+            weight = fitted[1].held_out_[2]
+            assert np.array_equal(weight, W[test]) if of_member else weight is None
+
+
+def test_the_last_step_of_a_pipeline_need_not_take_routed_weights() -> None:
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(scaler, Unweighted())
+        model = CrossFittedRegressor(pipeline, cv=SHUFFLED).fit(X, Y, W)
+        train = next(SHUFFLED.split(X))[0]
+        expected = np.average(X[train], axis=0, weights=W[train])
+        np.testing.assert_allclose(model.estimators_[0][0].mean_, expected)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            CrossFittedRegressor(make_pipeline(StandardScaler(), Stopper()), cv=3).fit(X, Y, W)
+
+
 def test_frames_keep_their_names() -> None:
     frame = pd.DataFrame(X, columns=["a", "b"])
     model = CrossFittedRegressor(ToyBayesianRidge(), cv=SHUFFLED).fit(frame, pd.Series(Y))
@@ -296,6 +325,41 @@ def test_target_transformers() -> None:
     )
     with pytest.raises(ValueError, match="func and inverse_func"):
         CrossFittedRegressor(learned, cv=SHUFFLED).fit(X, y)
+
+
+BOUNDS = np.column_stack([Y, np.where(Y > np.median(Y), np.inf, Y)])
+LOGARITHMS = {"func": np.log, "inverse_func": np.exp}
+
+
+@pytest.mark.parametrize(
+    ("member", "y", "error", "message"),
+    [
+        (SVGPRegressor(likelihood="poisson"), Y, TypeError, "counts of likelihood='poisson'"),
+        (SVGPRegressor(likelihood="censored"), BOUNDS, ValueError, "y holds bounds"),
+        (TransformedTargetRegressor(Stopper(), **LOGARITHMS), Y, TypeError, "not affine"),
+        (TransformedTargetRegressor(Stopper(), transformer=FunctionTransformer(**LOGARITHMS)),
+         np.column_stack([Y, Y]), TypeError, "not affine"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_what_cannot_be_recalibrated_is_refused_before_the_fits(
+    in_pipeline: bool, member: Any, y: Any, error: Any, message: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(type(member), "fit", lambda *args, **kwargs: pytest.fail("was fitted"))
+    model = make_pipeline(StandardScaler(), member) if in_pipeline else member
+    with pytest.raises(error, match=f"recalibrate=True .*{message}.*: keep it off"):
+        CrossFittedRegressor(model, cv=3, recalibrate=True).fit(X, y)
+
+
+def test_functions_that_are_affine_are_recalibrated() -> None:
+    double = TransformedTargetRegressor(
+        Stopper(), func=lambda y: y / 2.0, inverse_func=lambda z: 2.0 * z
+    )
+    scales = [
+        CrossFittedRegressor(member, cv=SHUFFLED, recalibrate=True).fit(X, Y).scale_
+        for member in (TransformedTargetRegressor(double, transformer=StandardScaler()), double)
+    ]
+    assert all(0.5 < scale < 2.0 for scale in scales)
 
 
 def test_functions_of_the_session_are_those_of_all_members() -> None:
@@ -376,6 +440,19 @@ def test_columns_of_targets_keep_their_order_in_a_score() -> None:
     assert model.score(X, targets) == pytest.approx(desired)
     with pytest.raises(ValueError, match=r"y has the columns \['b', 'a'\]"):
         model.score(X, targets[["b", "a"]])
+
+
+def test_searches_by_the_score_of_targets_that_are_partly_missing() -> None:
+    targets = make_data(n_outputs=2)[1]
+    targets[::7, 1] = np.nan
+    model = CrossFittedRegressor(ToyBayesianRidge(), cv=3)
+    mean, seen = clone(model).fit(X, targets).predict(X), ~np.isnan(targets[:, 1])
+    expected = [
+        r2_score(targets[rows, k], mean[rows, k]) for k, rows in enumerate((seen | True, seen))
+    ]
+    assert model.fit(X, targets).score(X, targets) == pytest.approx(np.mean(expected))
+    search = GridSearchCV(model, {"estimator__alpha": [1.0, 1e4]}, cv=3).fit(X, targets)
+    assert search.best_params_ == {"estimator__alpha": 1.0}
 
 
 @pytest.mark.parametrize("in_pipeline", [False, True])

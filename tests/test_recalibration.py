@@ -126,8 +126,11 @@ def test_temperature_agrees_with_a_descent(n_classes: int) -> None:
     p = np.exp(log_softmax(logits, axis=1))
     dist: Any = Bernoulli(p[:, 1], labels) if n_classes == 2 else Categorical(p, labels)
 
+    n_used = np.count_nonzero(WEIGHT)
+    q = (n_used * np.eye(n_classes)[codes] + 1.0 / n_classes) / (n_used + 1)
+
     def loss(beta: Any) -> float:
-        return -float(WEIGHT @ log_softmax(beta[0] * logits, axis=1)[np.arange(N), codes])
+        return -float(WEIGHT @ (q * log_softmax(beta[0] * logits, axis=1)).sum(axis=1))
 
     beta = minimize(loss, [1.0], tol=1e-12).x[0]
     t = best_temperature(dist, labels[codes], WEIGHT)
@@ -137,10 +140,27 @@ def test_temperature_agrees_with_a_descent(n_classes: int) -> None:
     assert tempered(dist, t).classes.tolist() == labels.tolist()
 
 
+@pytest.mark.parametrize("n", [10, 1000])
+def test_labels_that_are_all_right_are_not_certain(n: int) -> None:
+    """Equal rows of two classes get the probability of a share with half a wrong row."""
+    dist = Bernoulli(np.full(n, 0.8))
+    p = np.asarray(tempered(dist, best_temperature(dist, np.ones(n), np.ones(n))))
+    np.testing.assert_allclose(p[:, 1], (n + 0.5) / (n + 1), rtol=1e-6)
+
+
+def test_smoothing_does_not_change_the_temperature_of_many_rows() -> None:
+    logits = 3.0 * RNG.normal(size=20_000)
+    y = RNG.random(len(logits)) < 1.0 / (1.0 + np.exp(-logits / 2.0))
+    dist = Bernoulli(1.0 / (1.0 + np.exp(-logits)))
+    assert best_temperature(dist, y.astype(int), np.ones(len(y))) == pytest.approx(2.0, rel=0.04)
+
+
 def test_probabilities_of_zero_have_a_temperature() -> None:
+    """Their logarithm is that of the smallest number, and 0.5 of 4 rows are wrong."""
     dist = Bernoulli([0.0, 1.0, 1.0])
-    assert best_temperature(dist, np.array([0, 1, 1]), np.ones(3)) < 0.01
-    assert 100.0 < best_temperature(dist, np.array([0, 1, 0]), np.ones(3)) <= 1000.0
+    right = best_temperature(dist, np.array([0, 1, 1]), np.ones(3))
+    assert right == pytest.approx(-np.log(np.finfo(np.float64).tiny) / np.log(7.0), rel=1e-6)
+    assert right < best_temperature(dist, np.array([0, 1, 0]), np.ones(3)) <= 1000.0
 
 
 def test_temperature_does_not_depend_on_which_class_is_second() -> None:

@@ -76,7 +76,8 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
             What the estimator accepts.
         sample_weight : array-like of shape (n,), optional
             Of the rows, in the fits of the members, in the scores by which they stop, and in the
-            recalibration. With metadata routing, the members have to request it.
+            recalibration. With metadata routing, the members have to request it; of a pipeline,
+            each step that requests it has it.
         groups : array-like of shape (n,), optional
             Rows of one group are never on both sides of a split. It is handed to the splitter; an
             integer `cv` means folds of whole groups then.
@@ -92,7 +93,7 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
             the rows, or if the estimator takes no `sample_weight` and one is given. The errors of a
             member pass through. The estimator is what it was before.
         TypeError
-            If the estimator offers no predictive distribution.
+            If the estimator offers no predictive distribution, or none that can be recalibrated.
         """
         self._validate_params()
         self._check_member()
@@ -108,11 +109,6 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
             weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
         member_weight, split_params = self._route(weight, groups)
         table = Table(X, y, member_weight)
-        if table.weight is not None and not takes_weights(self.estimator):
-            raise ValueError(
-                f"{type(self.estimator).__name__} takes no sample_weight: leave it out, or choose "
-                "an estimator whose fit has this argument"
-            )
         weight = np.ones(_num_samples(X)) if weight is None else weight
         learned = self._of_targets(y, weight)
         splits = self._splitter(groups is not None).split(X, y, **split_params)
@@ -227,6 +223,11 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
     def _route(self, weight: Any, groups: Any) -> tuple[Any, dict[str, Any]]:
         """Weights for the members, and arguments of the splitter."""
         if not get_config()["enable_metadata_routing"]:
+            if weight is not None and not takes_weights(self.estimator):
+                raise ValueError(
+                    f"{type(self.estimator).__name__} takes no sample_weight: leave it out, or "
+                    "choose an estimator whose fit has this argument"
+                )
             return weight, {"groups": groups}
         given = {"sample_weight": weight, "groups": groups}
         given = {name: value for name, value in given.items() if value is not None}

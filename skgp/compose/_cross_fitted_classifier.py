@@ -28,7 +28,11 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     temperature T, the maximiser of the log probability of the out-of-fold labels ([1]_, section
     4.2)::
 
-        sum_i w_i (log p_i(y_i) / T - log sum_c p_i(c)^(1/T))
+        sum_i w_i (sum_c q_i(c) log p_i(c) / T - log sum_c p_i(c)^(1/T))
+
+    Of n rows and C classes, q_i(c) is 1 / (C (n + 1)), plus n / (n + 1) for the label of the row:
+    as if one more row had each class in equal parts ([2]_, section 2.2). Without it, labels that
+    are all right would make all probabilities zero or one.
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     ----------
     .. [1] C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
        networks", ICML 2017.
+    .. [2] J. Platt, "Probabilistic outputs for support vector machines and comparisons to
+       regularized likelihood methods", Advances in Large Margin Classifiers, 1999.
 
     Examples
     --------

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.compose._cross_fitted import Array, CrossFitted, mixed
 from skgp.compose._predict_dist import predict_joint, predict_latent
 from skgp.compose._recalibration import best_scale, stretched
-from skgp.distributions._given import check_order, output_names
+from skgp.compose._scalable import check_scalable
+from skgp.distributions._r2 import r2_of_observed
 
 
 class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
@@ -137,7 +137,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return self.predict_dist(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2 of `predict`.
+        """Mean over outputs of the R^2 of `predict`, each over its observed entries.
 
         Parameters
         ----------
@@ -155,8 +155,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
             For columns of y in another order than those of the fit.
         """
         dist = self.predict_dist(X)
-        check_order("y", output_names(y), dist.output_names)
-        return float(r2_score(y, dist.mean(), sample_weight=sample_weight))
+        return r2_of_observed(y, dist.mean(), dist.output_names, sample_weight)
 
     def predict_latent(self, X: Any) -> Any:
         """Distribution of the noiseless function: the equal mixture of those of the members.
@@ -240,6 +239,8 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return within + of_means
 
     def _checked(self, y: Any) -> Any:
+        if self.recalibrate:
+            check_scalable(self.estimator, y)
         return y
 
     def _of_targets(self, y: Any, weight: Array) -> dict[str, Any]:

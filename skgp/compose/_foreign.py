@@ -135,7 +135,8 @@ def _of_proba(model: Any, X: Any) -> Any:
         raise TypeError(
             f"{name} offers no predictive distribution: it has neither predict_dist nor "
             "predict_proba, its predict takes neither return_std nor quantiles, and predict_dist "
-            "looks inside searches, Pipeline, TransformedTargetRegressor and FrozenEstimator only."
+            "looks inside searches, Pipeline, TransformedTargetRegressor, FrozenEstimator and "
+            "classifiers with a threshold only."
         )
     dist = model.predict_proba(X)
     if not all(callable(getattr(dist, method, None)) for method in _DISTRIBUTION_METHODS):

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import clone
+from sklearn import clone, get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
@@ -104,10 +105,13 @@ def _fit(model: Any, train: Table, held_out: Table, task: Any) -> None:
     """Fit a model, which stops by the held-out rows if it can."""
     if isinstance(model, Pipeline):
         head, last = model[:-1], model.steps[-1][1]
+        for_head, for_last = _weights_of_steps(model, train)
         if len(head.steps) > 0:
-            train = train._replace(X=head.fit_transform(train.X, train.y))
+            train = train._replace(X=head.fit_transform(train.X, train.y, **for_head))
             held_out = held_out._replace(X=head.transform(held_out.X))
             model.steps[:-1] = head.steps  # with a memory the fitted steps are other objects
+        if not for_last:
+            train, held_out = train._replace(weight=None), held_out._replace(weight=None)
         _fit(last, train, held_out, task)
         return
     given = {} if train.weight is None else {"sample_weight": train.weight}
@@ -118,6 +122,19 @@ def _fit(model: Any, train: Table, held_out: Table, task: Any) -> None:
             given["sample_weight_val"] = held_out.weight
     with task.propagate_callback_context(model):
         model.fit(train.X, train.y, **given)
+
+
+def _weights_of_steps(pipeline: Pipeline, table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Weights as arguments of the steps before the last one, and of that, as `fit` routes them."""
+    if table.weight is None:
+        return {}, {}
+    given = {"sample_weight": table.weight}
+    if not get_config()["enable_metadata_routing"]:
+        return {}, given
+    routed = dict(process_routing(pipeline, "fit", **given))
+    for_last = dict(routed.pop(pipeline.steps[-1][0]).fit)
+    is_requested = any(arguments for step in routed.values() for arguments in step.values())
+    return given if is_requested else {}, for_last
 
 
 def _stops_early(model: Any) -> bool:

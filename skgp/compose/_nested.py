@@ -10,6 +10,7 @@ from typing import Any, final
 
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
@@ -51,7 +52,7 @@ class Nested:
 
 
 def unwrap(model: Any) -> Nested:
-    """Look through searches, `Pipeline`, `TransformedTargetRegressor` and `FrozenEstimator`.
+    """Look through searches, pipelines, transformed targets, thresholds and frozen estimators.
 
     Raises
     ------
@@ -64,6 +65,9 @@ def unwrap(model: Any) -> Nested:
 
     if isinstance(model, FrozenEstimator):
         return unwrap(model.estimator)
+    if isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
+        # A threshold chooses labels and leaves probabilities as they are.
+        return unwrap(getattr(model, "estimator_", model.estimator))
     if hasattr(model, "predict_dist"):
         return Nested(model)
     if isinstance(model, Pipeline):

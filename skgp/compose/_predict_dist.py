@@ -10,8 +10,9 @@ from skgp.compose._nested import unwrap
 def predict_dist(model: Any, X: Any) -> Any:
     """Predictive distribution of a fitted model, however it is nested.
 
-    Looks through searches (`GridSearchCV` and its like), `Pipeline`, `TransformedTargetRegressor`
-    and `FrozenEstimator`, in any nesting. `BaggingRegressor` and `VotingRegressor` (without
+    Looks through searches (`GridSearchCV` and its like), `Pipeline`, `TransformedTargetRegressor`,
+    `FrozenEstimator`, `FixedThresholdClassifier` and `TunedThresholdClassifierCV`, in any nesting;
+    a threshold does not change probabilities. `BaggingRegressor` and `VotingRegressor` (without
     weights) have the equal mixture of their members, `StackingRegressor` has the distribution of
     its final estimator.
 

@@ -93,10 +93,13 @@ def stretched(dist: NormalMixture, scale: float) -> NormalMixture:
 
 
 def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> float:
-    """Temperature T under which the labels y have the highest log probability.
+    """Temperature T under which smoothed labels y have the highest log probability.
 
     Probabilities become p^(1/T), normalised: Guo et al. (2017), "On calibration of modern neural
-    networks", section 4.2. The factor of a class is 1/T on the logits, whose scale it is.
+    networks", section 4.2. The factor of a class is 1/T on the logits, whose scale it is. Of n rows
+    the label of each has the weight n / (n + 1), and all classes share the rest: Platt (1999),
+    "Probabilistic outputs for support vector machines", section 2.2, with one row more in all.
+    So labels that are all right do not make all probabilities zero or one.
 
     Parameters
     ----------
@@ -114,10 +117,11 @@ def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> 
     dist, y, weight = dist[used], y[used], weight[used]
     logits = _floored(np.asarray(dist))
     of_label = logits[np.asarray(y)[:, None] == dist.classes]
+    smoothed = (len(y) * of_label + logits.mean(axis=1)) / (len(y) + 1)
 
     def log_probability(temperature: float) -> float:
         total = logsumexp(logits / temperature, axis=1)
-        return float(weight @ (of_label / temperature - total))
+        return float(weight @ (smoothed / temperature - total))
 
     return _maximiser(log_probability)
 

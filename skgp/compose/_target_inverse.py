@@ -75,6 +75,11 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
     )
 
 
+def is_affine(transformers: Sequence[Any], n_outputs: int) -> bool:
+    """Whether the inverse of a chain of fitted transformers is affine in each output."""
+    return _affine_coefficients(transformers, n_outputs) is not None
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class ColumnwiseMap:

@@ -10,7 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from skgp.distributions import ContinuousDistribution, NormalMixture
-from skgp.distributions._given import check_order, output_names
+from skgp.distributions._given import output_names
+from skgp.distributions._r2 import r2_of_observed
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.estimators._joint import covariance_over_rows, sample_y
@@ -264,7 +265,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     sample_y = sample_y
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination R^2 of `predict`.
+        """Mean over outputs of the R^2 of `predict`, each over its observed entries.
 
         Parameters
         ----------
@@ -281,12 +282,11 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         ValueError
             For bounds of censored targets, which have none, and for columns in another order.
         """
-        check_order("y", self._names_of(y), self._names)
         if self._kind is BOUNDS and np.ndim(y) == 2:
             raise ValueError(
                 "bounds of censored targets have no R^2: pass scoring=skgp.scoring.neg_nll_scorer"
             )
-        return float(super().score(X, y, sample_weight))
+        return r2_of_observed(y, self.predict(X), self._names, sample_weight)
 
     # --------------------------------------------------- fitted attributes
 

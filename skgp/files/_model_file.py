@@ -33,18 +33,25 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
         If safetensors is not installed.
     """
     if not isinstance(estimator, Estimator):
-        remedy = "save the steps of a pipeline one by one, those of scikit-learn with skops"
-        if hasattr(estimator, "best_estimator_"):
-            remedy = "save its best_estimator_"
-            if not isinstance(estimator.best_estimator_, Estimator):
-                remedy += ", of a pipeline step by step, those of scikit-learn with skops"
         raise TypeError(
-            f"save takes an estimator of skgp, not {type(estimator).__name__}: {remedy}"
+            f"save takes an estimator of skgp, not {type(estimator).__name__}: {_remedy(estimator)}"
         )
     writer = Writer()
     content = pack(writer.estimator(estimator), writer.tensors)
     _read(content, Trust(writer.foreign))  # what cannot be read is not written
     Path(path).write_bytes(content)
+
+
+def _remedy(estimator: Any) -> str:
+    """What of another object can be saved."""
+    steps = "of a pipeline step by step, those of scikit-learn with skops"
+    if hasattr(estimator, "best_estimator_"):
+        remedy, inner = "save its best_estimator_", estimator.best_estimator_
+    elif hasattr(estimator, "estimators_"):
+        remedy, inner = "save its estimators_ one by one", estimator.estimators_[0]
+    else:
+        return f"save what it fits, {steps}"
+    return remedy if isinstance(inner, Estimator) else f"{remedy}, {steps}"
 
 
 def load(path: str | PathLike[str], *, classes: Sequence[type | Callable[..., Any]] = ()) -> Any:

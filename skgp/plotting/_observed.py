@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgp.distributions import ContinuousDistribution
 from skgp.scoring._calibration import share_of_jump
-from skgp.scoring._reduce import check_targets, refuse_nan
+from skgp.scoring._reduce import check_distribution, check_targets, refuse_nan
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -48,6 +48,7 @@ class Observed:
 
 def check_output(output: int | str | None, dist: ContinuousDistribution) -> int:
     """The output to draw: it must be named if there are several."""
+    check_distribution(dist)
     n_outputs = 1 if len(dist.shape) == 1 else dist.shape[1]
     names = list(dist.output_names or ())
     if isinstance(output, str):

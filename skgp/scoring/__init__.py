@@ -10,6 +10,7 @@ from skgp.scoring._calibration import (
     zscores,
 )
 from skgp.scoring._class_calibration import expected_calibration_error
+from skgp.scoring._class_scorers import neg_expected_calibration_error_scorer, neg_rps_scorer
 from skgp.scoring._joint_scores import energy_score, joint_nll
 from skgp.scoring._normality import shapiro_wilk
 from skgp.scoring._ranked import rps
@@ -20,13 +21,11 @@ from skgp.scoring._scorers import (
     neg_calibration_error_scorer,
     neg_coverage_error_scorer,
     neg_crps_scorer,
-    neg_expected_calibration_error_scorer,
     neg_interval_score_scorer,
     neg_joint_nll_scorer,
     neg_nll_scorer,
     neg_pinball_scorer,
     neg_rmse_scorer,
-    neg_rps_scorer,
 )
 from skgp.scoring._scores import crps, interval_score, mean_rmse, nll, pinball_loss, rmse
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from skgp.distributions import ContinuousDistribution
+from skgp.distributions import ContinuousDistribution, DiscreteDistribution
 from skgp.distributions._given import check_order, output_names, without_mask
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -139,7 +139,13 @@ def check_targets(
 
 
 def check_distribution(dist: Any) -> None:
-    """Refuse anything but a distribution, such as the means that `predict` returns."""
+    """Refuse anything but the distribution of a regressor, such as the means of `predict`."""
+    if isinstance(dist, DiscreteDistribution):
+        raise TypeError(
+            f"dist must be the predictive distribution of a regressor, got {type(dist).__name__}: "
+            "classes have rps and expected_calibration_error, their scorers, and log_loss and "
+            "brier_score_loss of scikit-learn"
+        )
     if not callable(getattr(dist, "cdf", None)):
         raise TypeError(
             f"dist must be a predictive distribution, got {type(dist).__name__}: pass "

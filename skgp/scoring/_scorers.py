@@ -3,22 +3,18 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.metrics import make_scorer
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skgp.compose import predict_dist
 from skgp.scoring._calibration import calibration_error, coverage, coverage_error
-from skgp.scoring._class_calibration import expected_calibration_error
 from skgp.scoring._joint_scores import joint_nll
-from skgp.scoring._ranked import rps
 from skgp.scoring._scores import crps, interval_score, nll, pinball_loss, rmse
 
 
-@final
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributionScorer:
     """Scorer that judges the predictive distribution of a fitted model; see `make_dist_scorer`.
@@ -191,8 +187,3 @@ neg_calibration_error_scorer = make_dist_scorer(calibration_error)
 neg_coverage_error_scorer = make_dist_scorer(coverage_error)
 # To watch, not to select by: coverage is best at its nominal value, not at 1.
 coverage_scorer = make_dist_scorer(coverage, greater_is_better=True)
-# Of probabilities and not of distributions, for classifiers of scikit-learn too.
-neg_expected_calibration_error_scorer = make_scorer(
-    expected_calibration_error, greater_is_better=False, response_method="predict_proba"
-)
-neg_rps_scorer = make_scorer(rps, greater_is_better=False, response_method="predict_proba")

@@ -28,8 +28,8 @@ def predict_dist(
         An array of shape (n, D), such as a memory map or one of zarr, a data frame, or what
         `read_rows` takes.
     columns : list of str, optional
-        Of the inputs. None stands for those that the preprocessor was fitted on, or the model on a
-        data frame. Not for an array.
+        Of the inputs. None stands for those of the source that the preprocessor was fitted on, or
+        for those that the model was, on a data frame. Not for an array.
     preprocessor : fitted transformer, optional
         As in `read_rows`. Not for an array.
     chunk_size : int
@@ -52,9 +52,12 @@ def predict_dist(
             raise ValueError("columns and preprocessor are for data with named columns")
         return _of_array(model, source, chunk_size)
     dataset = _source.open_dataset(source)
-    columns = _source.check_preprocessor(preprocessor, columns)
+    fitted_on = _source.fitted_columns(preprocessor)
     names = getattr(model, "feature_names_in_", None)
-    if columns is None:
+    if columns is None and fitted_on is not None:
+        # It may have seen the target, which new data lack; it refuses them if they lack an input.
+        columns = [column for column in fitted_on if column in dataset.schema.names] or fitted_on
+    elif columns is None:
         columns = names
     if columns is None:
         raise ValueError("columns is needed: the model does not know the names of its inputs")

@@ -71,13 +71,14 @@ def read_rows(
         entries of several targets may be missing.
     columns : list of str, optional
         Those of the inputs. None stands for those that the preprocessor was fitted on; without one,
-        for all others.
+        for all but a saved index of pandas. The target and the weights are no inputs then.
     sample_weight : str, optional
         Column of the weights of the rows.
     preprocessor : fitted transformer, optional
         Makes numbers of the inputs, chunk by chunk, from a pandas data frame of `columns`; for
         instance a `ColumnTransformer` that encodes categories. Without one all columns have to be
-        numeric. Fit it before, on a sample or on all that it must know.
+        numeric. Fit it before, on a sample or on all that it must know. It may have seen the
+        target, but must not need it.
     folder : path, optional
         New or empty; the maps stay there, for `open_rows`. None is a temporary folder in the place
         that `tempfile.gettempdir` names, which goes when nobody holds `X` any more.
@@ -91,17 +92,19 @@ def read_rows(
     ImportError
         If pyarrow is missing, or pandas, which the preprocessor needs.
     ValueError
-        If a column is unknown, not numeric, or misses numbers; if files disagree on one; if there
-        are no rows; or if `folder` is not empty.
+        If a column is unknown, not numeric, or misses numbers; if files disagree on one; if the
+        preprocessor needs one that is no input; if there are no rows; or if `folder` is not empty.
     sklearn.exceptions.NotFittedError
         If the preprocessor is not fitted.
     """
     dataset = _source.open_dataset(source)
     outputs = [target] if isinstance(target, str) else list(target)
     weights = [] if sample_weight is None else [sample_weight]
-    known = _source.check_preprocessor(preprocessor, columns)
-    others = (c for c in dataset.schema.names if c not in (*outputs, *weights))
-    columns = list(others if known is None else known)
+    known = _source.fitted_columns(preprocessor)
+    if columns is None:
+        known = _source.without_index(dataset) if known is None else known
+        columns = [column for column in known if column not in (*outputs, *weights)]
+    columns = list(columns)
     for name, chosen in (("target", outputs), ("columns", columns)):
         if not chosen:
             raise ValueError(f"{name} has to name a column of the data")

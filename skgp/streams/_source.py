@@ -56,12 +56,22 @@ def check_columns(dataset: Any, columns: Sequence[str], name: str) -> None:
             raise ValueError(f"{name}: {lacking[0]} lacks column {column!r}, which others have")
 
 
-def check_preprocessor(preprocessor: Any, columns: Sequence[str] | None) -> Sequence[str] | None:
-    """The columns, by default those that the preprocessor, which must be fitted, has seen."""
+def without_index(dataset: Any) -> list[str]:
+    """Columns but those that hold the index of a data frame, as pandas saves it."""
+    schemas = [dataset.schema, *_files(dataset).values()]
+    metadata = [schema.pandas_metadata or {} for schema in schemas]
+    # A range of numbers stands there as a dict, and is no column.
+    index = [name for each in metadata for name in each.get("index_columns", [])]
+    return [name for name in dataset.schema.names if name not in index]
+
+
+def fitted_columns(preprocessor: Any) -> list[str] | None:
+    """Columns that a preprocessor, which must be fitted, has seen, if it knows them."""
     if preprocessor is None:
-        return columns
+        return None
     check_is_fitted(preprocessor)
-    return getattr(preprocessor, "feature_names_in_", None) if columns is None else columns
+    names = getattr(preprocessor, "feature_names_in_", None)
+    return None if names is None else list(names)
 
 
 def _files(dataset: Any) -> dict[str, Any]:
@@ -98,16 +108,32 @@ def inputs(batch: Any, columns: Sequence[str], preprocessor: Any) -> Array:
     Raises
     ------
     ValueError
-        If a column is not numeric, or holds missing or infinite numbers.
+        If a column is not numeric, or holds missing or infinite numbers; or if the preprocessor
+        needs one that is no input.
     """
     with np.errstate(over="ignore"):  # what the type does not hold is refused below
         if preprocessor is None:
             columns_of = [numbers(batch, column) for column in columns]
             X = np.column_stack(columns_of).astype(np.float64)
         else:
-            X = preprocessor.transform(frame(batch, columns))
+            X = _transformed(preprocessor, frame(batch, columns))
             X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     return within(X, columns, preprocessor)
+
+
+def _transformed(preprocessor: Any, table: Any) -> Any:
+    """What a preprocessor makes of a data frame, which may lack columns that it was fitted on."""
+    try:
+        return preprocessor.transform(table)
+    except (KeyError, ValueError) as error:
+        seen = getattr(preprocessor, "feature_names_in_", ())
+        lacking = [name for name in seen if name not in table]
+        if not lacking:
+            raise
+        raise ValueError(
+            f"preprocessor has seen {lacking}, which are not among the inputs, and fails without "
+            f"them ({error}): fit it on the inputs alone, or name all that it needs in columns"
+        ) from error
 
 
 def within(X: Array, columns: Sequence[str], preprocessor: Any) -> Array:
@@ -197,7 +223,14 @@ def numbers(batch: Any, column: str) -> Array:
             f"column {column!r} has the type {kind}, which is not one of numbers: choose other "
             "columns, or pass a fitted preprocessor, such as a ColumnTransformer, that encodes it"
         )
-    return np.asarray(values.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    try:
+        values = values.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"column {column!r} holds integers that float64 rounds ({error}): choose other "
+            "columns, or subtract an offset, of inputs by a preprocessor"
+        ) from error
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def frame(batch: Any, columns: Sequence[str]) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from contract_cases import (
@@ -19,6 +20,7 @@ from contract_cases import (
     rows_have_draws,
 )
 from scipy import stats
+from sklearn.metrics import r2_score
 
 from skgp import IWDGPRegressor
 from skgp.scoring import joint_nll, nll
@@ -287,3 +289,27 @@ def test_scores_skip_missing_entries(model: Any) -> None:
         nll(data.Y[1::2], dist[1::2], multioutput="raw_values")[0]
     )
     assert np.isfinite(joint_nll(Y, dist))
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.DataFrame, np.ma.masked_invalid])
+def test_r2_skips_missing_entries(kind: Any, model: Any) -> None:
+    data = make_data(seed=1)
+    Y, mean, weight = data.Y.copy(), model.predict(data.X), np.arange(1.0, len(data.Y) + 1.0)
+    Y[::2, 0] = np.nan
+    rows = slice(1, None, 2), slice(None)
+    for w in (None, weight):
+        expected = [
+            r2_score(Y[s, k], mean[s, k], sample_weight=None if w is None else w[s])
+            for k, s in enumerate(rows)
+        ]
+        assert model.score(data.X, kind(Y), w) == pytest.approx(np.mean(expected), rel=1e-12)
+    # without missing entries, that of scikit-learn bit for bit
+    assert model.score(data.X, kind(data.Y), weight) == r2_score(data.Y, mean, sample_weight=weight)
+
+
+def test_r2_of_an_output_without_entries_is_refused(model: Any) -> None:
+    data = make_data(seed=1)
+    Y = data.Y.copy()
+    Y[:, 1] = np.nan
+    with pytest.raises(ValueError, match="no observed entry in column 1: score rows"):
+        model.score(data.X, Y)

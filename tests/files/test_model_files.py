@@ -256,6 +256,23 @@ def test_other_estimators_are_not_saved(other: Any, path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize(
+    ("inside", "remedy"),
+    [
+        (SVGPRegressor(), ""),
+        (make_pipeline(StandardScaler(), SVGPRegressor()), ", of a pipeline step by step"),
+    ],
+)
+def test_what_can_be_saved_of_other_estimators(inside: Any, remedy: str, path: Path) -> None:
+    ensemble, search = CrossFittedRegressor(inside), GridSearchCV(inside, {})
+    ensemble.estimators_, search.best_estimator_ = [inside], inside
+    for other, part in ((ensemble, "estimators_ one by one"), (search, "best_estimator_")):
+        with pytest.raises(TypeError, match=f"save its {part}{remedy}" + ("" if remedy else "$")):
+            save(other, path)
+    with pytest.raises(TypeError, match="save what it fits, of a pipeline step by step"):
+        save(CrossFittedRegressor(inside), path)
+
+
 def test_a_file_says_what_wrote_it(model: Any, content: bytes) -> None:
     header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
     document = json.loads(header["__metadata__"]["skgp"])

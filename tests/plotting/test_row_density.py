@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from scipy import stats
 
-from skgp.distributions import NormalMixture
+from skgp.distributions import Bernoulli, NormalMixture
 from skgp.plotting import RowDensityDisplay
 
 X = np.array([[1.0], [4.0], [2.0]])
@@ -70,3 +70,5 @@ def test_wrong_arguments(model: Any, two_outputs: Any, ax: Axes) -> None:
         RowDensityDisplay.from_estimator(model, X, highest=0.0, ax=ax)
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         RowDensityDisplay.from_estimator(model, X, [1.0, 2.0], ax=ax)
+    with pytest.raises(TypeError, match=r"of a regressor, got Bernoulli: classes have rps"):
+        RowDensityDisplay.from_predictions(Bernoulli([0.2, 0.7]), ax=ax)

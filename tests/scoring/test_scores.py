@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 from sklearn.metrics import mean_pinball_loss, root_mean_squared_error
 
-from skgp.distributions import MonotoneTransformed, NormalMixture
+from skgp.distributions import Bernoulli, Categorical, MonotoneTransformed, NormalMixture
 from skgp.scoring import (
     calibration_error,
     coverage,
@@ -394,6 +394,13 @@ def test_what_predict_returns_is_no_distribution(score: Any, of_bounds: bool) ->
     for means in (mean, mean.tolist(), (mean, mean + 1.0), pd.Series(mean)):
         with pytest.raises(TypeError, match=r"dist must be a predictive .*predict_dist\(X\)"):
             score(y, means)
+
+
+@pytest.mark.parametrize("score", [*SCORES, *ROW_SCORES, pit, zscores])
+def test_distributions_of_classes_have_other_scores(score: Any) -> None:
+    for dist in (Bernoulli([0.2, 0.7]), Categorical([[0.2, 0.5, 0.3]] * 2)):
+        with pytest.raises(TypeError, match=r"of a regressor, got (Ber|Cat).*: classes have rps"):
+            score(np.array([0, 1]), dist)
 
 
 def test_diagnoses_refuse_what_is_no_distribution() -> None:

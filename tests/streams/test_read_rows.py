@@ -15,7 +15,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from stored_rows import NAMES, Stored, write
 
 from skgp.core.maps import is_mapped
@@ -59,6 +59,21 @@ def test_all_other_columns_are_inputs(stored: Stored, tmp_path: Path) -> None:
     assert rows.feature_names == NAMES
 
 
+@pytest.mark.parametrize("name", [None, "id"])
+def test_a_saved_index_of_pandas_is_no_input(
+    name: str | None, stored: Stored, tmp_path: Path
+) -> None:
+    """Numbers of rows would tell a model of shuffled rows their order. Whoever names it has it."""
+    frame = stored.frame[["a", "y"]].sample(frac=1.0, random_state=0).rename_axis(name)
+    frame[:600].reset_index(drop=True).to_parquet(tmp_path / "range.parquet")
+    frame[600:].to_parquet(tmp_path / "stored.parquet")
+    for source in (tmp_path / "stored.parquet", tmp_path):
+        assert read_rows(source, target="y").feature_names == ["a"]
+    index = name or "__index_level_0__"
+    rows = read_rows(tmp_path / "stored.parquet", target="y", columns=[index])
+    np.testing.assert_array_equal(rows.X[:, 0], frame.index[600:])
+
+
 def test_entries_of_several_targets_may_be_missing(stored: Stored) -> None:
     rows = read_rows(stored.folder, target=["z", "y"], columns=NAMES)
     np.testing.assert_array_equal(rows.y, stored.frame[["z", "y"]])
@@ -100,6 +115,28 @@ def test_a_sparse_preprocessor(stored: Stored) -> None:
     preprocessor = OneHotEncoder(sparse_output=True).fit(stored.frame[["kind"]])
     rows = read_rows(stored.folder, target="y", preprocessor=preprocessor, columns=["kind"])
     np.testing.assert_array_equal(rows.X, preprocessor.transform(stored.frame[["kind"]]).toarray())
+
+
+@pytest.mark.parametrize("outside", ["y", "weight"])
+def test_a_preprocessor_that_has_seen_the_target_must_not_need_it(
+    outside: str, stored: Stored
+) -> None:
+    """One that passes on what is left would make an input of it."""
+    arguments = {"target": "y", "sample_weight": "weight"}
+    frame = stored.frame[["a", "kind", outside]]
+    kinds = [("k", OneHotEncoder(), ["kind"]), ("n", StandardScaler(), ["a"])]
+    rows = read_rows(stored.folder, preprocessor=ColumnTransformer(kinds).fit(frame), **arguments)
+    assert rows.feature_names == ["k__kind_p", "k__kind_q", "k__kind_r", "n__a"]
+    numbers = stored.frame[["a", outside]]
+    for needs in (
+        ColumnTransformer(kinds[:1], remainder="passthrough").fit(frame),
+        StandardScaler().fit(numbers),
+    ):
+        with pytest.raises(ValueError, match=rf"has seen \['{outside}'\], which are not among"):
+            read_rows(stored.folder, preprocessor=needs, **arguments)
+    shift = StandardScaler().fit(numbers)  # whoever names the column has it
+    rows = read_rows(stored.folder, preprocessor=shift, columns=["a", outside], **arguments)
+    assert rows.feature_names == ["a", outside]
 
 
 def test_a_preprocessor_has_to_be_fitted(stored: Stored) -> None:
@@ -251,6 +288,19 @@ def test_inputs_that_float32_rounds_together_are_named() -> None:
     shift = ColumnTransformer([("shift", StandardScaler(), ["time"])]).fit(table.to_pandas())
     rows = read_rows(table, target="y", columns=["time"], preprocessor=shift)
     assert len(np.unique(rows.X)) == 100
+
+
+@pytest.mark.parametrize("role", ["columns", "target", "sample_weight"])
+def test_integers_that_float64_rounds_are_named(role: str) -> None:
+    table = pa.table({"a": [1.0, 2.0], "y": [0.0, 1.0], "big": [2**53 + 1, 2**53 + 3]})
+    arguments = {"columns": ["a"], "target": "y"} | {role: ["big"] if role == "columns" else "big"}
+    with pytest.raises(
+        ValueError, match=r"column 'big' holds integers .*9007199254740993.*: choose"
+    ):
+        read_rows(table, **arguments)
+    subtract = FunctionTransformer(lambda frame: frame - 2**53, feature_names_out="one-to-one")
+    rows = read_rows(table, target="y", preprocessor=subtract.fit(table.to_pandas()[["big"]]))
+    np.testing.assert_array_equal(rows.X[:, 0], [1.0, 3.0])
 
 
 def test_ordered_labels_lose_their_order_with_a_warning(tmp_path: Path) -> None:

@@ -108,6 +108,22 @@ def test_predictions_of_files(stored: Stored) -> None:
     np.testing.assert_allclose(mean, model.predict(rows.X), atol=1e-12)
 
 
+def test_new_files_may_lack_a_target_that_the_preprocessor_has_seen(
+    stored: Stored, tmp_path: Path
+) -> None:
+    columns = [("k", OneHotEncoder(), ["kind"]), ("n", StandardScaler(), ["a"])]
+    encoder = ColumnTransformer(columns).fit(stored.frame[["kind", "a", "y"]])
+    rows = read_rows(stored.folder, target="y", preprocessor=encoder)
+    model = SVGPRegressor(**SMALL).fit(rows.X, rows.y)
+    new = write(stored.frame[["a", "kind"]], tmp_path / "new.parquet")
+    mean, _ = gathered(predict_dist(model, new, preprocessor=encoder))
+    np.testing.assert_allclose(mean, model.predict(rows.X), atol=1e-12)
+    for names, message in (["a"], r"has seen \['kind', 'y'\]"), (["b"], "columns: no column"):
+        lacking = write(stored.frame[names], tmp_path / "lacking.parquet")
+        with pytest.raises(ValueError, match=message):
+            list(predict_dist(model, lacking, preprocessor=encoder))
+
+
 def test_predictions_of_files_have_the_digits_of_the_inputs(tmp_path: Path) -> None:
     """Of times in seconds, float32 knows no minute."""
     rng = np.random.default_rng(0)

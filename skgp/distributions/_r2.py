@@ -1,0 +1,53 @@
+"""The coefficient of determination of targets that may be missing."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from skgp.distributions._given import check_order, output_names, without_mask
+from skgp.distributions._typing import FloatArray, Names
+
+
+def r2_of_observed(y: Any, mean: FloatArray, names: Names, sample_weight: Any = None) -> float:
+    """Mean over outputs of the R^2 of their observed entries: scikit-learn's where all are.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, P)
+        Entries of the second shape may be missing, by NaN or a mask.
+    mean : array of the same shape
+        Predictions.
+    names : tuple of str or None
+        Of the outputs.
+    sample_weight : array-like of shape (n,), optional
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        For columns of y in another order than `names`, without an observed entry, or of another
+        shape than `mean`.
+    """
+    check_order("y", output_names(y), names)
+    filled = without_mask(y)
+    values: FloatArray = check_array(
+        filled, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+    )
+    seen = ~np.isnan(values)
+    if seen.all() or values.ndim == 1 or values.shape != mean.shape:
+        return float(r2_score(filled, mean, sample_weight=sample_weight))
+    empty = np.flatnonzero(~seen.any(axis=0))
+    if empty.size:
+        raise ValueError(f"y has no observed entry in column {empty[0]}: score rows that have some")
+    check_consistent_length(values, sample_weight)
+    weight = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
+    per_output = [
+        r2_score(values[rows, j], mean[rows, j], sample_weight=weight[rows])
+        for j, rows in enumerate(seen.T)
+    ]
+    return float(np.mean(per_output))
