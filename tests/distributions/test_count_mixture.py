@@ -230,3 +230,14 @@ def test_crps_of_narrow_components_far_apart(y: int) -> None:
     dist = CountMixture(NormalMixture(np.log([0.5, 0.5]), [np.log(rates)], 1e-6))
     F = stats.poisson.cdf(k[:, None], rates).mean(axis=1)
     np.testing.assert_allclose(dist.crps([float(y)]), np.sum((F - (k >= y)) ** 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("y", [0.0, 90.0, 320.5])
+def test_a_crps_of_some_hundred_counts_is_that_of_all(y: float) -> None:
+    rates, a, k = np.array([60.0, 90.0]), 0.2, np.arange(4000)
+    dist = CountMixture(NormalMixture(np.log(WEIGHTS), [np.log(rates)], 1e-7), a)
+    F = stats.nbinom.cdf(k[:, None], 1 / a, 1 / (1 + a * rates)) @ WEIGHTS
+    missed = np.where(k < np.floor(y), F, 1 - F) ** 2
+    at = int(y)
+    missed[at] += (y - at) * (F[at] ** 2 - (1 - F[at]) ** 2)
+    np.testing.assert_allclose(dist.crps([y]), missed.sum(), rtol=1e-8)
