@@ -1,6 +1,5 @@
 """Monotone transformations of normal mixtures."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Self, TypeAlias, final
 
@@ -10,11 +9,10 @@ import numpy.typing as npt
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
+from skgp.distributions._elementwise import Elementwise, apply, directions
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._quadrature import REACH, moment_at_nodes, panel_quadrature
 from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
-
-Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
 
 # Cells, nodes (cells, G), weights (cells, G), (log_w, mean, std) of the cells.
 _Nodes: TypeAlias = tuple[IntArray, FloatArray, FloatArray, tuple[FloatArray, ...]]
@@ -54,7 +52,7 @@ class MonotoneTransformed(ContinuousDistribution):
     base : NormalMixture
         Distribution of Z.
     inverse_func : callable
-        Strictly monotone z -> y, such as `numpy.exp`.
+        Monotone z -> y, such as `numpy.exp`.
     func : callable
         Its inverse y -> z, such as `numpy.log`.
     func_derivative : callable, default=None
@@ -63,8 +61,8 @@ class MonotoneTransformed(ContinuousDistribution):
     Raises
     ------
     ValueError
-        If `inverse_func` changes the shape of its argument or is not strictly monotone between
-        the quartiles of `base`.
+        If `inverse_func` changes the shape of its argument, is constant over the range of `base`,
+        or rises between the quartiles of one row and falls between those of another.
 
     Examples
     --------
@@ -92,19 +90,12 @@ class MonotoneTransformed(ContinuousDistribution):
     ) -> None:
         if not isinstance(base, NormalMixture):
             raise ValueError(f"base must be a NormalMixture, got {type(base).__name__}")
-        quartiles = base.ppf([0.25, 0.75])
-        low = _apply(inverse_func, quartiles[..., 0], "inverse_func")
-        high = _apply(inverse_func, quartiles[..., 1], "inverse_func")
-        direction = np.sign(high - low).reshape(len(base), math.prod(base.shape[1:]))
-        sign = direction[0] if len(base) > 0 else np.ones(direction.shape[1])
-        if not ((direction == sign).all() and (sign != 0.0).all()):
-            raise ValueError("inverse_func must be strictly monotone on the range of base")
         self._store(
             _base=base,
             _inverse_func=inverse_func,
             _func=func,
             _func_derivative=func_derivative,
-            _sign=sign,
+            _sign=directions(base, inverse_func, _FAR),
         )
 
     @property
@@ -139,7 +130,7 @@ class MonotoneTransformed(ContinuousDistribution):
         return np.where(np.isinf(centre), np.inf, self._moment(centre)).reshape(self.shape)
 
     def median(self) -> FloatArray:
-        return _apply(self._inverse_func, self._base.median(), "inverse_func")
+        return apply(self._inverse_func, self._base.median(), "inverse_func")
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
         points = self._points(y)
@@ -222,7 +213,7 @@ class MonotoneTransformed(ContinuousDistribution):
         infinite = np.isinf(y)
         points = y
         if infinite.any():  # which scikit-learn's transformers refuse
-            inner = _apply(self._inverse_func, self._base.mean(), "inverse_func")
+            inner = apply(self._inverse_func, self._base.mean(), "inverse_func")
             points = np.where(infinite, self._beside(inner, y), y)
         z = self._apply(self._func, points, "func")
         undefined = np.isnan(z) & ~np.isnan(y)
@@ -308,9 +299,9 @@ class MonotoneTransformed(ContinuousDistribution):
         last axis of k points.
         """
         if values.ndim == self.ndim:
-            return _apply(func, values, name)
+            return apply(func, values, name)
         columns = np.moveaxis(values, -1, 1)
-        result = _apply(func, columns.reshape(-1, *columns.shape[2:]), name)
+        result = apply(func, columns.reshape(-1, *columns.shape[2:]), name)
         return np.moveaxis(result.reshape(columns.shape), 1, -1)
 
     def _beside(self, values: float | FloatArray, points: FloatArray) -> FloatArray:
@@ -365,16 +356,6 @@ class MonotoneTransformed(ContinuousDistribution):
                 log_w, mean, std = (part[cells] for part in parts)
                 weights = weights * np.exp(logpdf_at_nodes(z, log_w, mean, std))
                 yield first + cells, z, weights, (log_w, mean, std)
-
-
-def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
-    """Values of a user's function; outside its domain they are NaN or infinite, silently."""
-    with np.errstate(all="ignore"):
-        result = np.asarray(func(values), dtype=np.float64)
-    if result.shape != values.shape:
-        raise ValueError(f"{name} must act elementwise: it turned shape {values.shape} into "
-                         f"{result.shape}")  # fmt: skip
-    return result
 
 
 def _add_log_slope(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:

@@ -167,8 +167,8 @@ def test_crps_by_its_definition(make):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda base: MonotoneTransformed(base, np.square, np.sqrt), "strictly monotone"),
-        (lambda base: MonotoneTransformed(base, np.zeros_like, identity), "strictly monotone"),
+        (lambda base: MonotoneTransformed(base, np.square, np.sqrt), "monotone, and not"),
+        (lambda base: MonotoneTransformed(base, np.zeros_like, identity), "monotone, and not"),
         (lambda base: MonotoneTransformed(base, np.sum, identity), "inverse_func must act elem"),
         (lambda base: MonotoneTransformed(base, identity, np.sum).cdf(0.0), "func must act elem"),
         (lambda base: MonotoneTransformed([1.0], identity, identity), "base must be a Normal"),
@@ -315,3 +315,31 @@ def test_a_stretch_in_the_middle_is_an_atom():
         base, inverse, lambda y: np.where(y > 0.0, y + 0.5, np.where(y < 0.0, y - 1.0, 0.0))
     )
     np.testing.assert_allclose(dist.cdf_ends(0.0), [base.cdf(-1.0), base.cdf(0.5)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rows_on_a_plateau_follow_the_others(sign):
+    """All of the first row but a far tail is clipped, of the second none, and of the third half."""
+    base = NormalMixture.normal([-4.0, 0.5, 0.0], [1.0, 0.1, 1.0])
+
+    def clip(z):
+        return sign * np.clip(z, 0.0, 1.0)
+
+    dist = MonotoneTransformed(base, clip, lambda y: sign * y)
+    x = np.clip(base.rvs(200_000, random_state=0), 0.0, 1.0)
+    error = 1e-12 + 4 * x.std(axis=1) / np.sqrt(x.shape[1])
+    assert (np.abs(sign * dist.mean() - x.mean(axis=1)) < error).all()
+    for row in range(3):
+        alone = dist[row].base
+        np.testing.assert_array_equal(
+            MonotoneTransformed(alone, clip, lambda y: sign * y).cdf(sign * 0.5),
+            dist[row].cdf(sign * 0.5),
+        )
+    expected = base.cdf(0.0) if sign > 0.0 else np.ones(3)
+    np.testing.assert_allclose(dist.cdf(0.0), expected)
+
+
+def test_a_direction_is_that_of_each_output():
+    base = NormalMixture.normal([[-30.0, 5.0], [0.3, 0.0], [0.0, 40.0]], 1.0)
+    dist = MonotoneTransformed(base, lambda z: np.clip(z, -1.0, 2.0) * [1.0, -1.0], identity)
+    np.testing.assert_allclose(dist.median(), [[-1.0, -2.0], [0.3, 0.0], [0.0, -2.0]])
