@@ -23,7 +23,9 @@ _STEP = 1e-3
 # Relative error that the values of a transformation may have, one in float32 too.
 _ROUNDING = 1e-7
 _FAR = 10.0  # standard deviations of the base
-_FLAT = 0.05  # least length of an interval with one value: rounding to float32 makes short ones
+# Least length of an interval with one value, in standard deviations of the narrowest component:
+# rounding to float32 makes short ones.
+_FLAT = 0.01
 _HALVINGS = 50  # after which the end of such an interval is right up to rounding
 # Standard deviations of components that moments look at, more if the last panels have such a share.
 _REACHES = (REACH, 14, 24, 38)
@@ -256,21 +258,21 @@ class MonotoneTransformed(ContinuousDistribution):
         """The end, in a direction, of the interval at z on which `inverse_func` is constant.
 
         It is z where there is none, and infinite if the interval goes on for ten standard
-        deviations of the base beyond its mean.
+        deviations of each component of the base beyond its mean.
         """
         direction = self._beside(direction, z)
-        mean, std = (self._beside(x, z) for x in (self._base.mean(), self._base.std()))
-        start = np.where(np.isfinite(z), z, mean)
+        low, high, narrowest = (self._beside(x, z) for x in self._reach())
+        start = np.where(np.isfinite(z), z, low)
         image = self._apply(self._inverse_func, start, "inverse_func")
 
         def is_flat(step: FloatArray) -> BoolArray:
             at = self._apply(self._inverse_func, start + direction * step, "inverse_func")
             return np.isfinite(z) & (at == image)
 
-        inside = _FLAT * std
+        inside = _FLAT * narrowest
         if not (some := is_flat(inside)).any():
             return z
-        outside = np.abs(start - mean) + _FAR * std
+        outside = np.maximum(np.where(direction > 0.0, high - start, start - low), inside)
         is_endless = is_flat(outside)
         for _ in range(_HALVINGS):
             middle = 0.5 * (inside + outside)
@@ -278,6 +280,12 @@ class MonotoneTransformed(ContinuousDistribution):
             inside, outside = np.where(flat, middle, inside), np.where(flat, outside, middle)
         end = np.where(is_endless, direction * np.inf, start + direction * inside)
         return np.where(some, end, z)
+
+    def _reach(self) -> tuple[FloatArray, ...]:
+        """Ends of the base, and the standard deviation of its narrowest component."""
+        _, mean, std = self._base._cells(slice(None))
+        ends = np.min(mean - _FAR * std, axis=1), np.max(mean + _FAR * std, axis=1)
+        return tuple(part.reshape(self.shape) for part in (*ends, std.min(axis=1)))
 
     def _beyond(self, y: FloatArray, z: FloatArray) -> FloatArray:
         """Whether values are above the images of z, 1, or below, -1, by more than rounding."""

@@ -343,3 +343,35 @@ def test_a_direction_is_that_of_each_output():
     base = NormalMixture.normal([[-30.0, 5.0], [0.3, 0.0], [0.0, 40.0]], 1.0)
     dist = MonotoneTransformed(base, lambda z: np.clip(z, -1.0, 2.0) * [1.0, -1.0], identity)
     np.testing.assert_allclose(dist.median(), [[-1.0, -2.0], [0.3, 0.0], [0.0, -2.0]])
+
+
+def rounded(z):
+    return np.round(z, 1)
+
+
+def test_atoms_of_rounding_between_distant_components():
+    """Each value is an atom, of components within it, about as wide, and a hundred times as far."""
+    mean = np.array([[-1.0, 1.0], [-1.0, 1.0], [0.0, 90.0], [0.2, 0.3]])
+    std = np.array([[0.01, 0.01], [1e-4, 0.1], [1e-3, 2e-2], [1.0, 1.5]])
+    base = NormalMixture(np.log([0.4, 0.6]), mean, std)
+    dist = MonotoneTransformed(base, rounded, rounded)
+    y = np.array([[-1.0, 0.0, 0.9, 1.0, 1.1, 90.0, 3.0]])
+    expected = base.cdf(y - 0.05), base.cdf(y + 0.05)
+    np.testing.assert_allclose(dist.cdf_ends(y), expected, atol=1e-9)
+    np.testing.assert_allclose(dist.sf(y), 1.0 - expected[1], atol=1e-9)
+    x = dist.rvs(20_000, random_state=0)
+    error = 4.0 * np.sqrt(0.25 / x.shape[1])
+    for k, at in enumerate(y[0]):
+        assert (np.abs((x < at - 1e-9).mean(1) - dist.cdf_ends(y)[0][:, k]) < error).all()
+        assert (np.abs((x <= at + 1e-9).mean(1) - dist.cdf(y)[:, k]) < error).all()
+
+
+def test_a_stretch_that_ends_before_a_light_component():
+    """From 3 to 50, where that is fifteen standard deviations of the mixture."""
+
+    def inverse(z):
+        return np.minimum(z, 3.0) + np.maximum(z - 50.0, 0.0)
+
+    base = NormalMixture(np.log([0.999, 0.001]), [[0.0, 100.0]], 1.0)
+    dist = MonotoneTransformed(base, inverse, lambda y: np.where(y > 3.0, y + 47.0, y))
+    np.testing.assert_allclose(dist.sf(3.0), base.sf(50.0), rtol=1e-9)
