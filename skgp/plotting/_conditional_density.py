@@ -215,7 +215,7 @@ class ConditionalDensityDisplay(Display):
         Parameters
         ----------
         x : array-like of shape (m,)
-            Values of the input, increasing.
+            Values of the input, in any order.
         dist : predictive distribution of shape (m,) or (m, P)
             Of y, noise included.
         y_grid : int or array-like of shape (k,), default=200
@@ -246,6 +246,8 @@ class ConditionalDensityDisplay(Display):
         values = np.asarray(x, dtype=np.float64)
         if values.shape != dist.shape[:1]:
             raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
+        order = np.argsort(values, kind="stable")
+        values, dist = values[order], dist[order]
         chosen = check_output(output, dist)
         y = outcome_grid(y_grid, dist, chosen, None if data is None else data[1])
         density = cell_densities(y, dist, chosen)

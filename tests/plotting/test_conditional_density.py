@@ -81,6 +81,16 @@ def test_cells_of_counts_are_whole_ones(ax: Axes) -> None:
     np.testing.assert_allclose(coarse.mesh_.get_coordinates()[:, 0, 1], np.arange(-0.5, 18.0, 3.0))
 
 
+def test_predictions_in_any_order_are_drawn_from_left_to_right(ax: Axes) -> None:
+    x, y = np.array([2.0, -1.0, 0.5]), np.linspace(-10.0, 10.0, 2001)
+    display = ConditionalDensityDisplay.from_predictions(
+        x, NormalMixture.normal(3.0 * x, 1.0), y_grid=y, ax=ax
+    )
+    x = np.sort(x)
+    np.testing.assert_array_equal(display.line_.get_data(), [x, 3.0 * x])
+    np.testing.assert_allclose(drawn(display), stats.norm.pdf(y[:, None], 3.0 * x), atol=1e-5)
+
+
 def test_grid_by_default_covers_predictions_and_outcomes(model: Any, ax: Axes) -> None:
     # Normals with mean x and variance x^2 + 1, x from 1 to 4; the outcome 90 is an outlier.
     display = ConditionalDensityDisplay.from_estimator(model, X, [0, 90, 0], y_grid=5, ax=ax)
