@@ -53,7 +53,9 @@ ARGUMENTS: dict[type, dict[str, Any]] = {
         "observed": TWO[:, 0], "y_name": "delay", "quantity": "probability",
     },
     NoiseFractionDisplay: {"fractions": {"SVGP": ONE, "PPGPR": 0.2}},
-    TrainingCurveDisplay: {"loss": [2.0, 1.0], "validation_scores": [-3.0, -2.0]},
+    TrainingCurveDisplay: {
+        "loss": [2.0, 1.0], "validation_scores": [-3.0, -2.0], "quantity": "probability",
+    },
     ModelComparisonDisplay: {
         "datasets": ["a", "b"], "methods": ["SVGP", "PPGPR"], "mean": TWO, "std_err": TWO / 10,
         "metric": "NLL",
