@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,34 @@ from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._typing import FloatArray
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
+
+
+@final
+@dataclass(frozen=True)
+class SomeOutputs:
+    """A function of all outputs as one of some of them.
+
+    Attributes
+    ----------
+    func : callable
+    outputs : tuple of int
+    rest : ndarray of shape (P,)
+        A value of each output that `func` accepts.
+    """
+
+    func: Elementwise
+    outputs: tuple[int, ...]
+    rest: FloatArray = field(compare=False)
+
+    def __call__(self, values: FloatArray) -> FloatArray:
+        """Map an array of shape (m,) or (m, k)."""
+        columns = values.reshape(len(values), len(self.outputs))
+        mapped = np.empty(columns.shape)
+        for number, output in enumerate(self.outputs):
+            whole = np.tile(self.rest, (len(values), 1))
+            whole[:, output] = columns[:, number]
+            mapped[:, number] = np.asarray(self.func(whole), dtype=np.float64)[:, output]
+        return mapped.reshape(values.shape)
 
 
 def directions(base: NormalMixture, inverse_func: Elementwise, far: float) -> FloatArray:

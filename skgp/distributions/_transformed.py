@@ -1,7 +1,7 @@
 """Monotone transformations of normal mixtures."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +9,9 @@ import numpy.typing as npt
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
-from skgp.distributions._elementwise import Elementwise, apply, directions
+from skgp.distributions._elementwise import Elementwise, SomeOutputs, apply, directions
 from skgp.distributions._normal_mixture import NormalMixture
+from skgp.distributions._outputs import selection
 from skgp.distributions._quadrature import REACH, moment_at_nodes, panel_quadrature
 from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
 
@@ -185,6 +186,23 @@ class MonotoneTransformed(ContinuousDistribution):
 
     def _take(self, rows: slice | IntArray) -> Self:
         return self._with_base(self._base._take(rows))
+
+    def _take_outputs(self, outputs: Any) -> Self:
+        base = self._base._take_outputs(outputs)
+        select, _ = selection(outputs, self.output_names)
+        chosen = tuple(np.arange(self._sign.size)[select].tolist())
+        z = self._base.mean()[:1] if len(self) > 0 else np.zeros((1, self._sign.size))
+        y = apply(self._inverse_func, z, "inverse_func")
+        slope = self._func_derivative
+        dist = type(self).__new__(type(self))
+        dist._store(
+            _base=base,
+            _inverse_func=SomeOutputs(self._inverse_func, chosen, z[0]),
+            _func=SomeOutputs(self._func, chosen, y[0]),
+            _func_derivative=None if slope is None else SomeOutputs(slope, chosen, y[0]),
+            _sign=self._sign[select],
+        )
+        return dist
 
     @classmethod
     def _join(cls, parts: Sequence[Self]) -> Self:

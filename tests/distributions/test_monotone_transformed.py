@@ -375,3 +375,43 @@ def test_a_stretch_that_ends_before_a_light_component():
     base = NormalMixture(np.log([0.999, 0.001]), [[0.0, 100.0]], 1.0)
     dist = MonotoneTransformed(base, inverse, lambda y: np.where(y > 3.0, y + 47.0, y))
     np.testing.assert_allclose(dist.sf(3.0), base.sf(50.0), rtol=1e-9)
+
+
+def columns_forward(y):
+    return np.column_stack([np.log(y[:, 0]), -y[:, 1], np.arcsinh(y[:, 2])])
+
+
+def columns_inverse(z):
+    return np.column_stack([np.exp(z[:, 0]), -z[:, 1], np.sinh(z[:, 2])])
+
+
+def columns_slope(y):
+    return np.column_stack([1 / y[:, 0], -np.ones(len(y)), 1 / np.hypot(1.0, y[:, 2])])
+
+
+@pytest.mark.parametrize("slope", [None, columns_slope])
+def test_some_outputs_are_as_among_all(make, slope):
+    base = make("outputs-joint").with_output_names(["a", "b", "c"])
+    dist = MonotoneTransformed(base, columns_inverse, columns_forward, slope)
+    y = dist.median() * 1.1
+    for key, chosen in ((1, [1]), ("c", [2]), ([2, 0], [2, 0]), (slice(1, None), [1, 2])):
+        part = dist[:, key]
+        select = chosen if part.ndim == 2 else chosen[0]
+        for name in ("mean", "std", "median"):
+            whole = getattr(dist, name)()[:, select]
+            np.testing.assert_allclose(getattr(part, name)(), whole, rtol=1e-9)
+        for name in ("cdf", "logpdf", "crps"):
+            whole = getattr(dist, name)(y)[:, select]
+            np.testing.assert_allclose(getattr(part, name)(y[:, select]), whole, rtol=1e-9)
+        np.testing.assert_allclose(part.ppf([0.1, 0.9]), dist.ppf([0.1, 0.9])[:, select])
+        assert part.output_names == tuple("abc"[k] for k in chosen)
+    missing = np.full(y.shape, np.nan)
+    missing[:, [0, 2]] = y[:, [0, 2]]
+    np.testing.assert_allclose(
+        dist[:, ["a", "c"]].joint_logpdf(y[:, [0, 2]]), dist.joint_logpdf(missing), rtol=1e-9
+    )
+    joined = concat([dist[:2, "c"], dist[2:, "c"]])
+    np.testing.assert_allclose(joined.mean(), dist[:, "c"].mean(), rtol=1e-12)
+    assert dist[:0, 1].mean().shape == (0,)
+    with pytest.raises(IndexError, match="no output"):
+        dist[:, "d"]
