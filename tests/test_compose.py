@@ -192,6 +192,19 @@ def test_quantile_transformer_keeps_quantiles_and_probabilities(n_outputs: int |
     np.testing.assert_allclose(dist.cdf(y)[inside], base.cdf(z)[inside], rtol=1e-9)
 
 
+def test_a_row_beyond_the_targets_of_a_quantile_transformer_has_their_extreme() -> None:
+    X, y = make_data(200)
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(), transformer=QuantileTransformer(n_quantiles=50), check_inverse=False
+    ).fit(X, y)
+    rows = np.vstack([X[:2], 100.0 * X[:1], -100.0 * X[:1]])
+    dist = predict_dist(model, rows)
+    expected = np.where(model.regressor_.predict(rows[2:]) > 0.5, y.max(), y.min())
+    np.testing.assert_allclose(dist.median()[2:], expected)
+    np.testing.assert_allclose(dist.mean()[:2], predict_dist(model, rows[:2]).mean(), rtol=1e-9)
+    np.testing.assert_allclose(predict_dist(model, rows[2:3]).median(), expected[:1])
+
+
 def test_nested_target_transformers_are_undone_from_the_inside() -> None:
     y = np.exp(0.1 * Y)
     inner = TransformedTargetRegressor(

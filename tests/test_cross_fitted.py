@@ -465,3 +465,20 @@ def test_ordered_classes_that_are_not_sorted_are_refused(in_pipeline: bool) -> N
     with pytest.raises(ValueError, match="y has ordered categories, low < mid < high"):
         CrossFittedClassifier(model, cv=3).fit(X, y)
     CrossFittedClassifier(SVGPClassifier(max_iter=1, random_state=0), cv=3).fit(X, y)
+
+
+def test_counts_whose_folds_have_dispersions_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (60, 1))
+    y = rng.negative_binomial(3, 3.0 / (3.0 + np.exp(1.0 + np.sin(X[:, 0]))))
+    model = SVGPRegressor(likelihood="negative_binomial", n_inducing=5, max_iter=3, random_state=0)
+    folds = KFold(2)
+    fitted = CrossFittedRegressor(model, cv=folds).fit(X, y)
+    parts = [member.predict_dist(X) for member in fitted.estimators_]
+    expected = np.empty(len(y))
+    for (_, test), part in zip(folds.split(X), parts, strict=True):
+        expected[test] = part.logpdf(y)[test]
+    np.testing.assert_allclose(fitted.oof_dist_.logpdf(y), expected, rtol=1e-6)
+    mean = np.mean([part.pdf(y) for part in parts], axis=0)
+    np.testing.assert_allclose(fitted.predict_dist(X).pdf(y), mean, rtol=1e-6)
+    assert cross_val_predict_dist(model, X, y, cv=folds).shape == y.shape

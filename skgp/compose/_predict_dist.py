@@ -20,7 +20,7 @@ def predict_dist(model: Any, X: Any) -> Any:
     increasing ones, such as log1p and expm1, by a change of variables. Of a transformer that gives
     many z one y, as `QuantileTransformer` does beyond the extremes of its training targets, there
     are atoms that densities leave out: score such a distribution by its CRPS or its quantiles, not
-    by its log density.
+    by its log density, which may be infinite there and is then refused by `nll`.
 
     Parameters
     ----------

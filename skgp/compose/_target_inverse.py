@@ -237,7 +237,12 @@ def _check_increasing(
             f"{name} mixes the outputs; a distribution can be transformed only output by output. "
             "Use a transformer that treats every column by itself."
         )
-    rising = np.all(values[1:] >= values[:-1], axis=0) & (values[-1] > values[0])
+    rising = np.all(values[1:] >= values[:-1], axis=0)
+    if (constant := values[-1] == values[0]).any():
+        # As beyond the extremes of a QuantileTransformer: transformed targets lie about zero.
+        reach = np.maximum(np.abs(lower), np.abs(upper))
+        ends = _run(transformers, "inverse_transform", np.stack([-reach, reach]))
+        rising &= ~constant | (ends[1] > ends[0])
     for output in np.flatnonzero(~rising):
         raise ValueError(
             f"{name} has an inverse that is not increasing between {lower[output]:.6g} and "

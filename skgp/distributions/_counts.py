@@ -20,7 +20,7 @@ from skgp.distributions._typing import FloatArray, IntArray, Names, RandomState
 _POINTS: Final = 100  # about those of each integral over f
 _ROUNDING: Final = 1e-12  # of a probability that may be that of a count
 _TAIL: Final = 1e-6  # of the counts that a CRPS leaves out, which has its square
-_MOST_COUNTS: Final = 150  # of which a CRPS looks at each
+_MOST_COUNTS: Final = 500  # of which a CRPS looks at each
 _PIECES: Final = 50  # of more counts
 _RESOLVED: Final = 2.0  # standard deviation of a component, in pieces, that these resolve
 _OWN: Final = np.arange(-6.0, 6.5, 0.5)  # ends of pieces of a narrower one, in units of it
@@ -39,8 +39,8 @@ class CountMixture(ContinuousDistribution):
     ----------
     log_rate : NormalMixture of one output
         Distribution of f, with S components.
-    dispersion : float or array-like of shape (S,), default=0.0
-        Of all components or of each; zero is Poisson.
+    dispersion : float or array-like of shape (S,) or (n, S), default=0.0
+        Of all components, or of each, shared by the rows or per row; zero is Poisson.
 
     Raises
     ------
@@ -60,19 +60,21 @@ class CountMixture(ContinuousDistribution):
     __slots__ = ("_base", "_dispersion")
 
     _base: NormalMixture
-    _dispersion: FloatArray  # (S,)
+    _dispersion: FloatArray  # (1, S) if shared by the rows, else (n, S)
 
     def __init__(self, log_rate: NormalMixture, dispersion: npt.ArrayLike = 0.0) -> None:
         if not isinstance(log_rate, NormalMixture) or log_rate.shape[1:] not in ((), (1,)):
             raise ValueError("log_rate must be a NormalMixture of one output")
-        size = log_rate.components().mean.shape[1]
+        n_rows, size = log_rate.components().weights.shape
         values = np.asarray(dispersion, dtype=np.float64)
         is_valid = np.isfinite(values) & (values >= 0.0)
-        if values.shape not in ((), (size,)) or not is_valid.all():
+        if values.shape not in ((), (size,), (n_rows, size)) or not is_valid.all():
             raise ValueError(
-                f"dispersion must be a number or {size} numbers, finite and not negative"
+                f"dispersion must be a number or {size} numbers, of all rows or of each, finite "
+                "and not negative"
             )
-        self._store(_base=log_rate, _dispersion=np.broadcast_to(values, (size,)).copy())
+        rows = n_rows if values.ndim == 2 else 1
+        self._store(_base=log_rate, _dispersion=np.broadcast_to(values, (rows, size)).copy())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,13 +101,13 @@ class CountMixture(ContinuousDistribution):
         return MonotoneTransformed(self._base, np.exp, np.log, np.reciprocal)
 
     def mean(self) -> FloatArray:
-        weights, mean, std = self._components(slice(None))
+        weights, mean, std, _ = self._components(slice(None))
         return self._shaped(np.sum(weights * np.exp(mean + 0.5 * std**2), axis=1))
 
     def var(self) -> FloatArray:
         # Of each component, and of their means: a difference of squares would cancel.
-        weights, mean, std = self._components(slice(None))
-        a, each = self._dispersion, np.exp(mean + 0.5 * std**2)
+        weights, mean, std, a = self._components(slice(None))
+        each = np.exp(mean + 0.5 * std**2)
         total = np.sum(weights * each, axis=1, keepdims=True)
         within = each + each**2 * ((1.0 + a) * np.expm1(std**2) + a)
         return self._shaped(np.sum(weights * (within + (each - total) ** 2), axis=1))
@@ -142,13 +144,12 @@ class CountMixture(ContinuousDistribution):
     def rvs(self, size: int = 1, random_state: RandomState = None) -> FloatArray:
         size = sample_size(size)
         rng = random_generator(random_state)
-        weights, mean, std = self._components(slice(None))
+        weights, *parts = self._components(slice(None))
         uniform = rng.random((len(self), size, 1))
         below = np.cumsum(weights, axis=1)[:, None, :-1] <= uniform
         which = below.sum(axis=2)
-        mean, std = (np.take_along_axis(part, which, axis=1) for part in (mean, std))
+        mean, std, a = (np.take_along_axis(part, which, axis=1) for part in parts)
         rate = np.exp(mean + std * rng.standard_normal(which.shape))
-        a = self._dispersion[which]
         rate = np.where(a > 0.0, rate * rng.gamma(1.0 / np.where(a > 0.0, a, 1.0)) * a, rate)
         counts = rng.poisson(np.minimum(rate, _LARGEST_RATE)).astype(np.float64)
         return counts.reshape((*self.shape, size))
@@ -160,16 +161,16 @@ class CountMixture(ContinuousDistribution):
         # The integral of (F(x) - 1{x >= y})^2; between integers F is constant.
         q = np.full(rows.size, _TAIL)
         low, high = self._quantile(rows, q), self._quantile(rows, 1.0 - q)
-        weights, mean, std = self._components(rows)
+        weights, mean, std, a = self._components(rows)
         with np.errstate(over="ignore"):
-            spread = np.sqrt(std**2 + self._dispersion + np.exp(-mean))
+            spread = np.sqrt(std**2 + a + np.exp(-mean))
         out = np.where(np.isnan(y), np.nan, np.inf)
         for i in np.flatnonzero(np.isfinite(y)):
             at = np.floor(y[i])
             components = mean[i, weights[i] > 0.0], spread[i, weights[i] > 0.0]
             edges = np.unique([*_places(low[i], high[i] + 1.0, *components), at, at + 1.0])
             counts, lengths = _nodes(edges)
-            F = self._cdf(np.full(counts.size, rows[i]), counts, upper=False)
+            F = self._cdf_of_increasing(rows[i], counts)
             terms = np.where(counts < at, F, 1.0 - F) ** 2
             is_at = counts == at
             terms[is_at] += (y[i] - at) * (F[is_at] ** 2 - (1.0 - F[is_at]) ** 2)
@@ -178,27 +179,35 @@ class CountMixture(ContinuousDistribution):
 
     def _log_mass(self, rows: IntArray, y: FloatArray) -> FloatArray:
         """log P(Y = y)."""
-        weights, mean, std = self._components(rows)
+        weights, mean, std, a = self._components(rows)
         is_count = (y == np.floor(y)) & (y >= 0.0) & np.isfinite(y)
         count = np.broadcast_to(np.where(is_count, y, 0.0)[:, None], mean.shape)
-        terms = log_mass_given_normal(
-            count, mean, std, np.broadcast_to(self._dispersion, mean.shape)
-        )
+        terms = log_mass_given_normal(count, mean, std, a)
         with np.errstate(divide="ignore"):
             log_p = logsumexp(np.log(weights) + terms)
         return np.where(np.isnan(y), np.nan, np.where(is_count, log_p, -np.inf))
 
     def _cdf(self, rows: IntArray, y: FloatArray, *, upper: bool) -> FloatArray:
         """P(Y <= y), or P(Y > y)."""
-        weights, mean, std = self._components(rows)
+        weights, mean, std, a = self._components(rows)
         is_count = (y >= 0.0) & np.isfinite(y)
         count = np.broadcast_to(np.floor(np.where(is_count, y, 0.0))[:, None], mean.shape)
-        a = np.broadcast_to(self._dispersion, mean.shape)
         parts = (part.ravel() for part in (count, mean, std, a))
         tails = tail_given_normal(*parts, upper=upper).reshape(mean.shape)
         out = np.clip(np.sum(weights * tails, axis=1), 0.0, 1.0)
         out = np.where(is_count, out, np.where((y < 0.0) == upper, 1.0, 0.0))
         return np.where(np.isnan(y), np.nan, out)
+
+    def _cdf_of_increasing(self, row: int, counts: FloatArray) -> FloatArray:
+        """P(Y <= k) of one row; of counts that follow each other by sums, which take less time."""
+        follows = np.diff(counts, prepend=-np.inf) == 1.0
+        rows, rise = np.full(counts.size, row), np.empty(counts.size)
+        for part in blocks(counts.size, self._dispersion.shape[1] * _POINTS):
+            at, one, run = counts[part], rows[part], follows[part]
+            rise[part][run] = np.exp(self._log_mass(one[run], at[run]))
+            rise[part][~run] = self._cdf(one[~run], at[~run], upper=False)
+        runs = np.split(rise, np.flatnonzero(~follows)[1:])
+        return np.minimum(np.concatenate([np.cumsum(run) for run in runs]), 1.0)
 
     def _quantile(self, rows: IntArray, q: FloatArray) -> FloatArray:
         """The least count k with F(k) >= q, by bisection."""
@@ -239,11 +248,15 @@ class CountMixture(ContinuousDistribution):
             return np.full((len(low), 2), np.nan)
         return low[:, None] - 0.5 + step[:, None] * np.arange(size + 1.0)
 
-    def _components(self, rows: slice | IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights, means and standard deviations (B, S) of the log rate."""
+    def _components(self, rows: slice | IntArray) -> tuple[FloatArray, ...]:
+        """Weights, means and standard deviations (B, S) of the log rate, and dispersions."""
         weights, mean, std, _ = self._base.components()
-        n_rows, size = weights.shape
-        return weights[rows], mean.reshape(n_rows, size)[rows], std.reshape(n_rows, size)[rows]
+        parts = weights, mean.reshape(weights.shape), std.reshape(weights.shape), self._per_row()
+        return tuple(part[rows] for part in parts)
+
+    def _per_row(self) -> FloatArray:
+        """Dispersions (n, S)."""
+        return np.broadcast_to(self._dispersion, (len(self), self._dispersion.shape[1]))
 
     def _per_point(
         self, func: Callable[[IntArray, FloatArray], FloatArray], points: FloatArray
@@ -252,39 +265,55 @@ class CountMixture(ContinuousDistribution):
         each = points.shape[-1] if points.ndim > self.ndim else 1
         row_of, flat = np.repeat(np.arange(len(self)), each), points.reshape(-1)
         out = np.empty(flat.size)
-        for part in blocks(flat.size, self._dispersion.size * _POINTS):
+        for part in blocks(flat.size, self._dispersion.shape[1] * _POINTS):
             out[part] = func(row_of[part], flat[part])
         return out.reshape(points.shape)
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         return values.reshape(self.shape)
 
-    def _with_base(self, base: NormalMixture) -> Self:
-        dist = type(self).__new__(type(self))
-        dist._store(_base=base, _dispersion=self._dispersion)
+    @classmethod
+    def _make(cls, base: NormalMixture, dispersion: FloatArray) -> Self:
+        """Wrap parts that are known to be valid."""
+        dist = cls.__new__(cls)
+        dist._store(_base=base, _dispersion=dispersion)
         return dist
 
+    def _with_base(self, base: NormalMixture) -> Self:
+        return self._make(base, self._dispersion)
+
     def _take(self, rows: slice | IntArray) -> Self:
-        return self._with_base(self._base._take(rows))
+        is_shared = len(self._dispersion) == 1
+        dispersion = self._dispersion if is_shared else self._dispersion[rows]
+        return self._make(self._base._take(rows), dispersion)
 
     def _take_outputs(self, outputs: Any) -> Self:
         return self._with_base(self._base._take_outputs(outputs))
 
     @classmethod
     def _join(cls, parts: Sequence[Self]) -> Self:
-        if not all(np.array_equal(part._dispersion, parts[0]._dispersion) for part in parts):
-            raise ValueError("concat needs distributions with the same dispersion")
-        return parts[0]._with_base(NormalMixture._join([part._base for part in parts]))
+        base = NormalMixture._join([part._base for part in parts])
+        # Components that fill up a part have no weight, whatever their dispersion.
+        size = base.components().weights.shape[1]
+        rows = [
+            np.pad(a, [(0, 0), (0, size - a.shape[1])], mode="edge")
+            for a in (part._per_row() for part in parts)
+        ]
+        return cls._make(base, _shared(np.concatenate(rows)))
 
     @classmethod
     def _mixed(
         cls, parts: Sequence[Self], mix: Callable[[Sequence[NormalMixture]], NormalMixture]
     ) -> Self:
         """The mixture of all parts, each component with its own dispersion."""
-        dist = cls.__new__(cls)
-        dispersion = np.concatenate([part._dispersion for part in parts])
-        dist._store(_base=mix([part._base for part in parts]), _dispersion=dispersion)
-        return dist
+        dispersion = np.concatenate([part._per_row() for part in parts], axis=1)
+        return cls._make(mix([part._base for part in parts]), _shared(dispersion))
+
+
+def _shared(dispersion: FloatArray) -> FloatArray:
+    """Dispersions (n, S), or (1, S) if all rows have the same."""
+    is_shared = len(dispersion) > 0 and (dispersion == dispersion[0]).all()
+    return dispersion[:1].copy() if is_shared else dispersion
 
 
 def _places(low: float, high: float, mean: FloatArray, spread: FloatArray) -> FloatArray:
@@ -307,7 +336,7 @@ def _places(low: float, high: float, mean: FloatArray, spread: FloatArray) -> Fl
 def _nodes(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Counts and weights that sum quadratic functions of the integers between edges exactly.
 
-    Three of each piece, its ends and its middle; weights that are zero are left out.
+    Three of each piece, its ends and its middle, increasing; weights that are zero are left out.
     """
     first, size = edges[:-1], np.diff(edges)
     last = size - 1.0
@@ -316,4 +345,6 @@ def _nodes(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     outer = (0.5 * last * size - middle * inner) / np.maximum(last, 1.0)
     counts = np.concatenate([first, first + middle, first + last])
     weights = np.concatenate([size - inner - outer, inner, outer])
-    return counts[weights != 0.0], weights[weights != 0.0]
+    order = np.argsort(counts, kind="stable")
+    order = order[weights[order] != 0.0]
+    return counts[order], weights[order]

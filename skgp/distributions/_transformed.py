@@ -1,8 +1,7 @@
 """Monotone transformations of normal mixtures."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +9,11 @@ import numpy.typing as npt
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
+from skgp.distributions._elementwise import Elementwise, SomeOutputs, apply, directions
 from skgp.distributions._normal_mixture import NormalMixture
+from skgp.distributions._outputs import selection
 from skgp.distributions._quadrature import REACH, moment_at_nodes, panel_quadrature
 from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
-
-Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
 
 # Cells, nodes (cells, G), weights (cells, G), (log_w, mean, std) of the cells.
 _Nodes: TypeAlias = tuple[IntArray, FloatArray, FloatArray, tuple[FloatArray, ...]]
@@ -25,7 +24,9 @@ _STEP = 1e-3
 # Relative error that the values of a transformation may have, one in float32 too.
 _ROUNDING = 1e-7
 _FAR = 10.0  # standard deviations of the base
-_FLAT = 0.05  # least length of an interval with one value: rounding to float32 makes short ones
+# Least length of an interval with one value, in standard deviations of the narrowest component:
+# rounding to float32 makes short ones.
+_FLAT = 0.01
 _HALVINGS = 50  # after which the end of such an interval is right up to rounding
 # Standard deviations of components that moments look at, more if the last panels have such a share.
 _REACHES = (REACH, 14, 24, 38)
@@ -54,7 +55,7 @@ class MonotoneTransformed(ContinuousDistribution):
     base : NormalMixture
         Distribution of Z.
     inverse_func : callable
-        Strictly monotone z -> y, such as `numpy.exp`.
+        Monotone z -> y, such as `numpy.exp`.
     func : callable
         Its inverse y -> z, such as `numpy.log`.
     func_derivative : callable, default=None
@@ -63,8 +64,8 @@ class MonotoneTransformed(ContinuousDistribution):
     Raises
     ------
     ValueError
-        If `inverse_func` changes the shape of its argument or is not strictly monotone between
-        the quartiles of `base`.
+        If `inverse_func` changes the shape of its argument, is constant over the range of `base`,
+        or rises between the quartiles of one row and falls between those of another.
 
     Examples
     --------
@@ -92,19 +93,12 @@ class MonotoneTransformed(ContinuousDistribution):
     ) -> None:
         if not isinstance(base, NormalMixture):
             raise ValueError(f"base must be a NormalMixture, got {type(base).__name__}")
-        quartiles = base.ppf([0.25, 0.75])
-        low = _apply(inverse_func, quartiles[..., 0], "inverse_func")
-        high = _apply(inverse_func, quartiles[..., 1], "inverse_func")
-        direction = np.sign(high - low).reshape(len(base), math.prod(base.shape[1:]))
-        sign = direction[0] if len(base) > 0 else np.ones(direction.shape[1])
-        if not ((direction == sign).all() and (sign != 0.0).all()):
-            raise ValueError("inverse_func must be strictly monotone on the range of base")
         self._store(
             _base=base,
             _inverse_func=inverse_func,
             _func=func,
             _func_derivative=func_derivative,
-            _sign=sign,
+            _sign=directions(base, inverse_func, _FAR),
         )
 
     @property
@@ -139,7 +133,7 @@ class MonotoneTransformed(ContinuousDistribution):
         return np.where(np.isinf(centre), np.inf, self._moment(centre)).reshape(self.shape)
 
     def median(self) -> FloatArray:
-        return _apply(self._inverse_func, self._base.median(), "inverse_func")
+        return apply(self._inverse_func, self._base.median(), "inverse_func")
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
         points = self._points(y)
@@ -193,6 +187,23 @@ class MonotoneTransformed(ContinuousDistribution):
     def _take(self, rows: slice | IntArray) -> Self:
         return self._with_base(self._base._take(rows))
 
+    def _take_outputs(self, outputs: Any) -> Self:
+        base = self._base._take_outputs(outputs)
+        select, _ = selection(outputs, self.output_names)
+        chosen = tuple(np.arange(self._sign.size)[select].tolist())
+        z = self._base.mean()[:1] if len(self) > 0 else np.zeros((1, self._sign.size))
+        y = apply(self._inverse_func, z, "inverse_func")
+        slope = self._func_derivative
+        dist = type(self).__new__(type(self))
+        dist._store(
+            _base=base,
+            _inverse_func=SomeOutputs(self._inverse_func, chosen, z[0]),
+            _func=SomeOutputs(self._func, chosen, y[0]),
+            _func_derivative=None if slope is None else SomeOutputs(slope, chosen, y[0]),
+            _sign=self._sign[select],
+        )
+        return dist
+
     @classmethod
     def _join(cls, parts: Sequence[Self]) -> Self:
         return cls._of_bases(parts, NormalMixture._join, "concat")
@@ -222,7 +233,7 @@ class MonotoneTransformed(ContinuousDistribution):
         infinite = np.isinf(y)
         points = y
         if infinite.any():  # which scikit-learn's transformers refuse
-            inner = _apply(self._inverse_func, self._base.mean(), "inverse_func")
+            inner = apply(self._inverse_func, self._base.mean(), "inverse_func")
             points = np.where(infinite, self._beside(inner, y), y)
         z = self._apply(self._func, points, "func")
         undefined = np.isnan(z) & ~np.isnan(y)
@@ -265,21 +276,21 @@ class MonotoneTransformed(ContinuousDistribution):
         """The end, in a direction, of the interval at z on which `inverse_func` is constant.
 
         It is z where there is none, and infinite if the interval goes on for ten standard
-        deviations of the base beyond its mean.
+        deviations of each component of the base beyond its mean.
         """
         direction = self._beside(direction, z)
-        mean, std = (self._beside(x, z) for x in (self._base.mean(), self._base.std()))
-        start = np.where(np.isfinite(z), z, mean)
+        low, high, narrowest = (self._beside(x, z) for x in self._reach())
+        start = np.where(np.isfinite(z), z, low)
         image = self._apply(self._inverse_func, start, "inverse_func")
 
         def is_flat(step: FloatArray) -> BoolArray:
             at = self._apply(self._inverse_func, start + direction * step, "inverse_func")
             return np.isfinite(z) & (at == image)
 
-        inside = _FLAT * std
+        inside = _FLAT * narrowest
         if not (some := is_flat(inside)).any():
             return z
-        outside = np.abs(start - mean) + _FAR * std
+        outside = np.maximum(np.where(direction > 0.0, high - start, start - low), inside)
         is_endless = is_flat(outside)
         for _ in range(_HALVINGS):
             middle = 0.5 * (inside + outside)
@@ -287,6 +298,12 @@ class MonotoneTransformed(ContinuousDistribution):
             inside, outside = np.where(flat, middle, inside), np.where(flat, outside, middle)
         end = np.where(is_endless, direction * np.inf, start + direction * inside)
         return np.where(some, end, z)
+
+    def _reach(self) -> tuple[FloatArray, ...]:
+        """Ends of the base, and the standard deviation of its narrowest component."""
+        _, mean, std = self._base._cells(slice(None))
+        ends = np.min(mean - _FAR * std, axis=1), np.max(mean + _FAR * std, axis=1)
+        return tuple(part.reshape(self.shape) for part in (*ends, std.min(axis=1)))
 
     def _beyond(self, y: FloatArray, z: FloatArray) -> FloatArray:
         """Whether values are above the images of z, 1, or below, -1, by more than rounding."""
@@ -308,9 +325,9 @@ class MonotoneTransformed(ContinuousDistribution):
         last axis of k points.
         """
         if values.ndim == self.ndim:
-            return _apply(func, values, name)
+            return apply(func, values, name)
         columns = np.moveaxis(values, -1, 1)
-        result = _apply(func, columns.reshape(-1, *columns.shape[2:]), name)
+        result = apply(func, columns.reshape(-1, *columns.shape[2:]), name)
         return np.moveaxis(result.reshape(columns.shape), 1, -1)
 
     def _beside(self, values: float | FloatArray, points: FloatArray) -> FloatArray:
@@ -365,16 +382,6 @@ class MonotoneTransformed(ContinuousDistribution):
                 log_w, mean, std = (part[cells] for part in parts)
                 weights = weights * np.exp(logpdf_at_nodes(z, log_w, mean, std))
                 yield first + cells, z, weights, (log_w, mean, std)
-
-
-def _apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
-    """Values of a user's function; outside its domain they are NaN or infinite, silently."""
-    with np.errstate(all="ignore"):
-        result = np.asarray(func(values), dtype=np.float64)
-    if result.shape != values.shape:
-        raise ValueError(f"{name} must act elementwise: it turned shape {values.shape} into "
-                         f"{result.shape}")  # fmt: skip
-    return result
 
 
 def _add_log_slope(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:

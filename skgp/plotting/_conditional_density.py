@@ -1,6 +1,6 @@
 """The predictive density of the outcome along one input."""
 
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from skgp.plotting._display import (
 )
 from skgp.plotting._input_line import InputLine
 from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
+from skgp.plotting._outcome_cells import cell_densities, outcome_grid, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _OPACITY = 0.85  # of the highest density
 _SATURATED = 0.05  # share of the columns whose peaks may exceed the full colour
-_TAIL = 0.001  # probability that the vertical axis leaves out at each end
 
 
 @final
@@ -43,7 +43,8 @@ class ConditionalDensityDisplay(Display):
     y : ndarray of shape (k,)
         Values of the outcome, increasing.
     density : ndarray of shape (k, m)
-        Predictive density at each outcome, given each input, per unit of y.
+        Predictive density at each outcome, given each input, per unit of y; of counts, the
+        probability of one.
     mean : ndarray of shape (m,)
         Predictive mean, in the units of y.
     data : tuple of two ndarrays of shape (n,), default=None
@@ -52,6 +53,8 @@ class ConditionalDensityDisplay(Display):
         Labels of the input and of the output.
     name : str, default=None
         Label of the model.
+    quantity : {"density", "probability"}, default="density"
+        What `density` is; the probability of a count has no unit.
 
     Attributes
     ----------
@@ -103,6 +106,7 @@ class ConditionalDensityDisplay(Display):
         x_name: str = "x",
         y_name: str = "y",
         name: str | None = None,
+        quantity: Literal["density", "probability"] = "density",
     ) -> None:
         self.x = x
         self.y = y
@@ -112,6 +116,7 @@ class ConditionalDensityDisplay(Display):
         self.x_name = x_name
         self.y_name = y_name
         self.name = name
+        self.quantity = quantity
 
     @classmethod
     def from_estimator(
@@ -146,7 +151,7 @@ class ConditionalDensityDisplay(Display):
             the values.
         y_grid : int or array-like of shape (k,), default=200
             Number of equally spaced outcomes over all observed and nearly all predicted ones, or
-            the outcomes.
+            the outcomes. Of counts these are whole ones.
         column : int or str, default=None
             The input to vary, by its number or its name; needed if X has several columns.
         at : int, array-like of shape (n_features,), Series or mapping, default=0
@@ -210,12 +215,12 @@ class ConditionalDensityDisplay(Display):
         Parameters
         ----------
         x : array-like of shape (m,)
-            Values of the input, increasing.
+            Values of the input, in any order.
         dist : predictive distribution of shape (m,) or (m, P)
             Of y, noise included.
         y_grid : int or array-like of shape (k,), default=200
             Number of equally spaced outcomes over all observed and nearly all predicted ones, or
-            the outcomes.
+            the outcomes. Of counts these are whole ones.
         data : tuple of two arrays of shape (n,), default=None
             Inputs and outcomes of observed rows, drawn as dots.
         x_name : str, default="x"
@@ -241,12 +246,23 @@ class ConditionalDensityDisplay(Display):
         values = np.asarray(x, dtype=np.float64)
         if values.shape != dist.shape[:1]:
             raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
+        order = np.argsort(values, kind="stable")
+        values, dist = values[order], dist[order]
         chosen = check_output(output, dist)
         y = outcome_grid(y_grid, dist, chosen, None if data is None else data[1])
         density = cell_densities(y, dist, chosen)
         mean = select_output(dist.mean(), chosen)
-        y_name = output_name(output, dist)
-        display = cls(values, y, density, mean, data=data, x_name=x_name, y_name=y_name, name=name)
+        display = cls(
+            values,
+            y,
+            density,
+            mean,
+            data=data,
+            x_name=x_name,
+            y_name=output_name(output, dist),
+            name=name,
+            quantity=quantity(dist),
+        )
         return display.plot(ax, **kwargs)
 
     def plot(
@@ -310,48 +326,12 @@ class ConditionalDensityDisplay(Display):
             rasterized=True,
             zorder=0.5,
         )
-        label = labelled(f"density, full colour from {highest:.2g}", name)
+        label = labelled(f"{self.quantity}, full colour from {highest:.2g}", name)
         ax.fill([], [], color=color, alpha=_OPACITY, linewidth=0.0, label=label)
         self.points_ = None if self.data is None else _draw_points(ax, self.data, max_points)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         add_legend(ax, "upper left")
         return self
-
-
-def outcome_grid(
-    grid: int | ArrayLike,
-    dist: ContinuousDistribution,
-    output: int,
-    observed: FloatArray | None,
-) -> FloatArray:
-    """Outcomes (k,), increasing: as given, or so many over all observed and predicted ones."""
-    values = np.asarray(grid, dtype=np.float64)
-    if values.ndim == 0 and values >= 2:
-        tails = dist.ppf([_TAIL, 1.0 - _TAIL]).reshape(len(dist), -1, 2)[:, output]
-        shown = np.append(tails, [] if observed is None else np.asarray(observed, dtype=float))
-        return np.linspace(np.nanmin(shown), np.nanmax(shown), int(values))
-    if values.ndim != 1 or len(np.unique(values)) < 2:
-        raise ValueError(
-            "y_grid must be a number of at least 2 or an array of at least two different values, "
-            f"got {grid!r}."
-        )
-    return np.unique(values)
-
-
-def cell_densities(y: FloatArray, dist: ContinuousDistribution, output: int) -> FloatArray:
-    """Densities (k, n) of n rows, averaged over cells about the outcomes y (k,)."""
-    # The mean of p(y | x) over a cell is (F(upper end) - F(lower end)) / height.
-    ends = _cell_ends(y)
-    below = np.array([select_output(dist.cdf(end), output) for end in ends])
-    density: FloatArray = np.diff(below, axis=0) / np.diff(ends)[:, np.newaxis]
-    return density
-
-
-def _cell_ends(centres: FloatArray) -> FloatArray:
-    """Ends (k + 1,) of cells about increasing centres (k,): the middles between neighbours."""
-    middles = 0.5 * (centres[1:] + centres[:-1])
-    first, last = 2.0 * centres[0] - middles[0], 2.0 * centres[-1] - middles[-1]
-    return np.concatenate([[first], middles, [last]])
 
 
 def _draw_points(ax: "Axes", data: tuple[FloatArray, FloatArray], max_points: int) -> "Line2D":

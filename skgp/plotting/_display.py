@@ -93,13 +93,17 @@ def add_legend(
     loc: Literal["upper left", "upper center", "upper right"],
     twin: "Axes | None" = None,
 ) -> None:
-    """A legend of what is on the axes and their twin, with room for it above the data."""
+    """A legend of what is on the axes and their twin, with room for it above the data.
+
+    Limits that the user has set stay.
+    """
     layers = [ax] if twin is None else [ax, twin]
     handles = [handle for layer in layers for handle in layer.get_legend_handles_labels()[0]]
     for layer in layers:
-        layer.autoscale(axis="y")
-        low, high = layer.get_ylim()
-        layer.set_ylim(low, high + _ENTRY * len(handles) * (high - low))
+        if layer.get_autoscaley_on():
+            layer.autoscale(axis="y")
+            low, high = layer.get_ylim()
+            layer.set_ylim(low, high + _ENTRY * len(handles) * (high - low), auto=None)
     ax.legend(handles=handles, loc=loc, fontsize="small")
 
 

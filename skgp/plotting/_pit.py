@@ -131,5 +131,5 @@ class PITDisplay(DiagnosticDisplay):
         self.bars_ = ax.stairs(shares * n_bins, edges, **style)
         ax.set(xlim=(0.0, 1.0), xlabel="probability integral transform", ylabel="density")
         add_legend(ax, "upper center")
-        ax.set_ylim(bottom=0.0)
+        ax.set_ylim(bottom=0.0, auto=None)
         return self

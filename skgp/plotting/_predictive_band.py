@@ -211,7 +211,7 @@ class PredictiveBandDisplay(Display):
         Parameters
         ----------
         x : array-like of shape (m,)
-            Values of the input, increasing.
+            Values of the input, in any order.
         dist : predictive distribution of shape (m,) or (m, P)
             Of y, noise included.
         latent : predictive distribution of the same shape, default=None
@@ -245,6 +245,9 @@ class PredictiveBandDisplay(Display):
             raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
         if latent is not None and latent.shape != dist.shape:
             raise ValueError(f"latent has shape {latent.shape}, expected {dist.shape} as dist.")
+        order = np.argsort(values, kind="stable")
+        values, dist = values[order], dist[order]
+        latent = None if latent is None else latent[order]
         ends = [*dist.interval(coverage), *(() if latent is None else latent.interval(coverage))]
         chosen = check_output(output, dist)
         parts = [select_output(part, chosen) for part in (dist.mean(), *ends)]

@@ -1,6 +1,6 @@
 """The predictive densities of single rows."""
 
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
 from skgp.distributions._given import without_mask
-from skgp.plotting._conditional_density import cell_densities, outcome_grid
 from skgp.plotting._display import (
     Display,
     add_legend,
@@ -18,6 +17,7 @@ from skgp.plotting._display import (
     merge_style,
 )
 from skgp.plotting._observed import FloatArray, Observed, check_output, output_name
+from skgp.plotting._outcome_cells import cell_densities, cell_ends, outcome_grid, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,18 +41,21 @@ class RowDensityDisplay(Display):
     y : ndarray of shape (k,)
         Values of the outcome, increasing.
     density : ndarray of shape (m, k)
-        Predictive density of each row at each outcome, per unit of y.
+        Predictive density of each row at each outcome, per unit of y; of counts, the probability
+        of one.
     observed : ndarray of shape (m,), default=None
         Observed outcomes, NaN where there is none.
     y_name : str, default="y"
         Label of the output.
     name : str, default=None
         Label of the model.
+    quantity : {"density", "probability"}, default="density"
+        What `density` is; the probability of a count has no unit.
 
     Attributes
     ----------
     lines_ : list of matplotlib Line2D
-        The density of each row, the first at the top.
+        The density of each row, the first at the top; of counts, the outline of bars.
     points_ : matplotlib Line2D or None
         The observed outcomes.
     ax_, figure_ : matplotlib Axes and Figure
@@ -92,6 +95,7 @@ class RowDensityDisplay(Display):
         observed: FloatArray | None = None,
         y_name: str = "y",
         name: str | None = None,
+        quantity: Literal["density", "probability"] = "density",
     ) -> None:
         self.rows = rows
         self.y = y
@@ -99,6 +103,7 @@ class RowDensityDisplay(Display):
         self.observed = observed
         self.y_name = y_name
         self.name = name
+        self.quantity = quantity
 
     @classmethod
     def from_estimator(
@@ -127,7 +132,7 @@ class RowDensityDisplay(Display):
             Their outcomes, drawn as dots.
         y_grid : int or array-like of shape (k,), default=400
             Number of equally spaced outcomes over all observed and nearly all predicted ones, or
-            the outcomes.
+            the outcomes. Of counts these are whole ones.
         max_rows : int, default=8
             Number of rows drawn at most, equally spaced among those of X.
         output : int or str, default=None
@@ -189,7 +194,7 @@ class RowDensityDisplay(Display):
             Observed outcomes, drawn as dots.
         y_grid : int or array-like of shape (k,), default=400
             Number of equally spaced outcomes over all observed and nearly all predicted ones, or
-            the outcomes.
+            the outcomes. Of counts these are whole ones.
         max_rows : int, default=8
             Number of rows drawn at most, equally spaced among all.
         output : int or str, default=None
@@ -223,8 +228,15 @@ class RowDensityDisplay(Display):
         part = dist[rows]
         outcomes = outcome_grid(y_grid, part, chosen, observed)
         density = cell_densities(outcomes, part, chosen).T
-        y_name = output_name(output, dist)
-        display = cls(rows, outcomes, density, observed=observed, y_name=y_name, name=name)
+        display = cls(
+            rows,
+            outcomes,
+            density,
+            observed=observed,
+            y_name=output_name(output, dist),
+            name=name,
+            quantity=quantity(dist),
+        )
         return display.plot(ax, **kwargs)
 
     def plot(
@@ -263,16 +275,18 @@ class RowDensityDisplay(Display):
             raise ValueError(f"The highest density must be positive, got {highest}.")
         ax = self._begin(ax)
         name = self.name if name is None else name
-        label = labelled(f"density, up to {highest:.2g}", name)
+        label = labelled(f"{self.quantity}, up to {highest:.2g}", name)
         style: dict[str, Any] = merge_style({"linewidth": 1.0, "label": label}, kwargs)
         base = np.arange(len(self.rows))[::-1]
         self.lines_ = []
-        for zero, density in zip(base, self.density, strict=True):
-            (line,) = ax.plot(self.y, zero + _HEIGHT / highest * density, **style)
+        y, heights = self.y, self.density
+        if self.quantity == "probability":  # bars about the counts
+            y = np.repeat(cell_ends(y), 2)
+            heights = np.pad(np.repeat(heights, 2, axis=1), [(0, 0), (1, 1)])
+        for zero, height in zip(base, heights, strict=True):
+            (line,) = ax.plot(y, zero + _HEIGHT / highest * height, **style)
             color = line.get_color()
-            ax.fill_between(
-                self.y, zero, line.get_ydata(), color=color, alpha=_OPACITY, linewidth=0.0
-            )
+            ax.fill_between(y, zero, line.get_ydata(), color=color, alpha=_OPACITY, linewidth=0.0)
             self.lines_.append(line)
             style |= {"color": color, "label": None}  # of all rows, named once
         self.points_ = None

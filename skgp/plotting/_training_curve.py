@@ -1,9 +1,10 @@
 """The course of a training."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
 from skgp.compose._nested import unwrap
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-_VALIDATION = "validation: negative log density\n(nats per row, y in its units)"
+_VALIDATION = "validation: negative log "  # begins the label of the twin
+_COUNTS = ("poisson", "negative_binomial")
 
 
 @final
@@ -22,7 +24,8 @@ class TrainingCurveDisplay(Display):
 
     Lower is better for both. They have an axis each, because they differ by more than the rows: the
     training loss includes the weighted divergence from the prior and is that of the standardised
-    target, the validation density is in the units of y.
+    target, the validation density is in the units of y. Classes and counts have probabilities
+    instead of densities, and no units.
 
     Parameters
     ----------
@@ -33,6 +36,8 @@ class TrainingCurveDisplay(Display):
         opposite sign.
     name : str, default=None
         Label of the model.
+    quantity : {"density", "probability"}, default="density"
+        What the model predicts of a row; a probability has no unit.
 
     Attributes
     ----------
@@ -63,10 +68,12 @@ class TrainingCurveDisplay(Display):
         validation_scores: Sequence[float] | None = None,
         *,
         name: str | None = None,
+        quantity: Literal["density", "probability"] = "density",
     ) -> None:
         self.loss = loss
         self.validation_scores = validation_scores
         self.name = name
+        self.quantity = quantity
 
     @classmethod
     def from_estimator(
@@ -107,7 +114,13 @@ class TrainingCurveDisplay(Display):
                 f"{kind} has no loss_curve_: it is not fitted yet, or does not record one."
             )
         scores = getattr(inner, "validation_scores_", None)
-        display = cls(inner.loss_curve_, scores, name=kind if name is None else name)
+        is_discrete = is_classifier(inner) or getattr(inner, "likelihood", None) in _COUNTS
+        display = cls(
+            inner.loss_curve_,
+            scores,
+            name=kind if name is None else name,
+            quantity="probability" if is_discrete else "density",
+        )
         return display.plot(ax, **kwargs)
 
     def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
@@ -132,10 +145,15 @@ class TrainingCurveDisplay(Display):
         style = merge_style({"label": labelled("training", name)}, kwargs)
         (self.line_,) = ax.plot(np.arange(1, len(self.loss) + 1), self.loss, **style)
         count_on_x(ax)
-        ax.set(xlabel="epoch", ylabel="training loss\n(nats per row, y standardised)")
+        is_density = self.quantity == "density"
+        units = ("nats per row, y standardised", "nats per row, y in its units")
+        of_loss, of_scores = units if is_density else ("nats per row", "nats per row")
+        ax.set(xlabel="epoch", ylabel=f"training loss\n({of_loss})")
         twin = _find_twin(ax)
         if self.validation_scores is not None:
-            twin = self.validation_ax_ = _make_twin(ax) if twin is None else twin
+            if twin is None:
+                twin = _make_twin(ax, f"{_VALIDATION}{self.quantity}\n({of_scores})")
+            self.validation_ax_ = twin
             label, color = labelled("validation", name), self.line_.get_color()
             style = merge_style({"label": label, "color": color, "linestyle": "--"}, kwargs)
             epochs = np.arange(1, len(self.validation_scores) + 1)
@@ -149,15 +167,15 @@ def _find_twin(ax: "Axes") -> "Axes | None":
     """The axes in the same place on which an earlier display has drawn its validation curve."""
     for other in ax.get_shared_x_axes().get_siblings(ax):
         same_place = other.get_position(True).bounds == ax.get_position(True).bounds
-        if same_place and other.get_ylabel() == _VALIDATION:
+        if same_place and other.get_ylabel().startswith(_VALIDATION):
             return other
     return None
 
 
-def _make_twin(ax: "Axes") -> "Axes":
+def _make_twin(ax: "Axes", label: str) -> "Axes":
     """Axes for validation curves, behind `ax` and its legend."""
     twin = ax.twinx()
-    twin.set_ylabel(_VALIDATION)
+    twin.set_ylabel(label)
     twin.set_zorder(ax.get_zorder() - 1)
     twin.patch.set_visible(True)
     ax.patch.set_visible(False)

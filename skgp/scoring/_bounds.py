@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array
 from skgp.distributions import ContinuousDistribution
 from skgp.distributions._given import without_mask
 from skgp.distributions._intervals import log_probability
-from skgp.scoring._reduce import FloatArray, check_weights, refuse_nan
+from skgp.scoring._reduce import FloatArray, check_weights, refuse_infinite_density, refuse_nan
 
 
 def bounds_nll(
@@ -20,7 +20,8 @@ def bounds_nll(
     Raises
     ------
     ValueError
-        If a lower bound is above the upper one, a bound is NaN, or weights are not valid.
+        If a lower bound is above the upper one, a bound is NaN, weights are not valid, or a
+        density is infinite.
     """
     given = without_mask(y_true)
     bounds = check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="y_true")
@@ -35,6 +36,7 @@ def bounds_nll(
     weight = None if sample_weight is None else check_weights(sample_weight, len(lower))
     used = slice(None) if weight is None else weight > 0.0
     refuse_nan(values[used, np.newaxis])
+    refuse_infinite_density(values[used, np.newaxis])
     mean = np.average(values[used], weights=None if weight is None else weight[used])
     return -np.atleast_1d(mean)
 

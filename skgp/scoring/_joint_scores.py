@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._reduce import check_targets, refuse_nan
+from skgp.scoring._reduce import check_targets, refuse_infinite_density, refuse_nan
 
 _CHUNK = 2**22  # draws held in memory at once by energy_score (32 MiB)
 
@@ -38,7 +38,8 @@ def joint_nll(
     Raises
     ------
     ValueError
-        If shapes or weights are not valid, or an output has no observed target.
+        If shapes or weights are not valid, an output has no observed target, or a density is
+        infinite, as :func:`nll` explains.
 
     Notes
     -----
@@ -65,13 +66,12 @@ def joint_nll(
     1.1689
     """
     targets = check_targets(y_true, dist, sample_weight)
-    if len(dist.shape) == 1:
-        return float(targets.mean_over_rows(-dist.logpdf(targets.y))[0])
     weight = targets.weight.max(axis=1)
     rows = np.flatnonzero(weight > 0.0)  # without the rows in which every target is missing
     log_density = np.zeros(len(weight))
     log_density[rows] = dist[rows].joint_logpdf(targets.y[rows])
     refuse_nan(log_density[:, np.newaxis])
+    refuse_infinite_density(log_density[:, np.newaxis])
     return float(-log_density @ weight / targets.weight.sum())
 
 

@@ -82,6 +82,17 @@ def refuse_nan(scores: FloatArray) -> None:
         )
 
 
+def refuse_infinite_density(log_density: FloatArray) -> None:
+    """Raise for the first infinite density among those (n, P) of target entries that count."""
+    if np.isposinf(log_density).any():
+        row, output = np.argwhere(np.isposinf(log_density))[0]
+        raise ValueError(
+            f"The density is infinite at row {row}, output {output}: the target has a probability "
+            "of its own there, such as one that is repeated and went through a "
+            "QuantileTransformer. Score the distribution by its CRPS (crps, neg_crps_scorer)."
+        )
+
+
 def check_targets(
     y_true: ArrayLike, dist: ContinuousDistribution, sample_weight: ArrayLike | None
 ) -> Targets:

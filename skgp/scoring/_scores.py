@@ -15,7 +15,13 @@ from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
 from skgp.scoring._bounds import bounds_nll
-from skgp.scoring._reduce import FloatArray, are_bounds, check_targets, combine_outputs
+from skgp.scoring._reduce import (
+    FloatArray,
+    are_bounds,
+    check_targets,
+    combine_outputs,
+    refuse_infinite_density,
+)
 
 
 def nll(
@@ -49,7 +55,9 @@ def nll(
     Raises
     ------
     ValueError
-        If shapes, weights or `multioutput` are not valid, or an output has no observed target.
+        If shapes, weights or `multioutput` are not valid, or an output has no observed target;
+        or if a density is infinite, as where a transformed target has a probability of its own:
+        use :func:`crps` there.
 
     Notes
     -----
@@ -77,7 +85,9 @@ def nll(
     if are_bounds(y_true, dist):
         return combine_outputs(bounds_nll(y_true, dist, sample_weight), multioutput)
     targets = check_targets(y_true, dist, sample_weight)
-    return combine_outputs(targets.mean_over_rows(-dist.logpdf(targets.y)), multioutput)
+    log_density = targets.counted(dist.logpdf(targets.y))
+    refuse_infinite_density(log_density)
+    return combine_outputs(targets.mean_over_rows(-log_density), multioutput)
 
 
 def crps(

@@ -101,14 +101,45 @@ def test_container() -> None:
     mixed = mix([make(0.0), make(0.4)])
     np.testing.assert_allclose(mixed.pdf(3.0), (make(0.0).pdf(3.0) + dist.pdf(3.0)) / 2)
     np.testing.assert_allclose(mixed.cdf(3.0), (make(0.0).cdf(3.0) + dist.cdf(3.0)) / 2)
-    with pytest.raises(ValueError, match="same dispersion"):
-        concat([make(0.0), make(0.4)])
     with pytest.raises(ValueError, match="one output"):
         CountMixture(NormalMixture.normal(np.zeros((3, 2)), 1.0))
     with pytest.raises(ValueError, match="negative"):
         make(-1.0)
     assert dist.cov().shape == (2, 1, 1)
     assert "q05" in dist.to_frame()
+
+
+def test_rows_of_several_models() -> None:
+    """Each keeps its own dispersion, and its number of components."""
+    one = CountMixture(NormalMixture.normal([1.0, 2.0], 0.5), 0.2)
+    parts = [make(0.0), one[:0], one, make([0.1, 3.0])]
+    whole, y = concat(parts), np.array([3.0, 20.0, 1.0, 7.0, 0.0, 40.0])
+    split = [y[:2], y[:0], y[2:4], y[4:]]
+    for name in ("logpdf", "cdf", "sf", "crps"):
+        each = [getattr(part, name)(at) for part, at in zip(parts, split, strict=True)]
+        np.testing.assert_allclose(getattr(whole, name)(y), np.concatenate(each), rtol=1e-12)
+    for name in ("mean", "var", "median"):
+        each = [getattr(part, name)() for part in parts]
+        np.testing.assert_allclose(getattr(whole, name)(), np.concatenate(each), rtol=1e-12)
+    x = whole.rvs(50_000, random_state=0)
+    assert (np.abs(x.mean(1) - whole.mean()) < 4 * x.std(1) / np.sqrt(x.shape[1])).all()
+    shares = (x <= y[:, None]).mean(1)
+    assert (np.abs(shares - whole.cdf(y)) < 4 * np.sqrt(0.25 / x.shape[1])).all()
+    np.testing.assert_array_equal(whole[[4, 2]].var(), whole.var()[[4, 2]])
+    mixed = mix([whole, concat([one, one, one])])
+    np.testing.assert_allclose(
+        mixed.pdf(3.0), (whole.pdf(3.0) + np.tile(one.pdf(3.0), 3)) / 2, rtol=1e-12
+    )
+
+
+def test_dispersions_of_rows() -> None:
+    base = NormalMixture(np.log(WEIGHTS), MEAN, STD)
+    rows = [CountMixture(base[i], a) for i, a in enumerate(([0.0, 0.4], [2.0, 0.1]))]
+    dist = CountMixture(base, [[0.0, 0.4], [2.0, 0.1]])
+    expected = [row.var()[0] for row in rows]
+    np.testing.assert_allclose(dist.var(), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="2 numbers, of all rows or of each"):
+        CountMixture(base, [[0.0, 0.4]])
 
 
 def test_scores() -> None:
@@ -199,3 +230,14 @@ def test_crps_of_narrow_components_far_apart(y: int) -> None:
     dist = CountMixture(NormalMixture(np.log([0.5, 0.5]), [np.log(rates)], 1e-6))
     F = stats.poisson.cdf(k[:, None], rates).mean(axis=1)
     np.testing.assert_allclose(dist.crps([float(y)]), np.sum((F - (k >= y)) ** 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize("y", [0.0, 90.0, 320.5])
+def test_a_crps_of_some_hundred_counts_is_that_of_all(y: float) -> None:
+    rates, a, k = np.array([60.0, 90.0]), 0.2, np.arange(4000)
+    dist = CountMixture(NormalMixture(np.log(WEIGHTS), [np.log(rates)], 1e-7), a)
+    F = stats.nbinom.cdf(k[:, None], 1 / a, 1 / (1 + a * rates)) @ WEIGHTS
+    missed = np.where(k < np.floor(y), F, 1 - F) ** 2
+    at = int(y)
+    missed[at] += (y - at) * (F[at] ** 2 - (1 - F[at]) ** 2)
+    np.testing.assert_allclose(dist.crps([y]), missed.sum(), rtol=1e-8)

@@ -167,8 +167,8 @@ def test_crps_by_its_definition(make):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda base: MonotoneTransformed(base, np.square, np.sqrt), "strictly monotone"),
-        (lambda base: MonotoneTransformed(base, np.zeros_like, identity), "strictly monotone"),
+        (lambda base: MonotoneTransformed(base, np.square, np.sqrt), "monotone, and not"),
+        (lambda base: MonotoneTransformed(base, np.zeros_like, identity), "monotone, and not"),
         (lambda base: MonotoneTransformed(base, np.sum, identity), "inverse_func must act elem"),
         (lambda base: MonotoneTransformed(base, identity, np.sum).cdf(0.0), "func must act elem"),
         (lambda base: MonotoneTransformed([1.0], identity, identity), "base must be a Normal"),
@@ -315,3 +315,103 @@ def test_a_stretch_in_the_middle_is_an_atom():
         base, inverse, lambda y: np.where(y > 0.0, y + 0.5, np.where(y < 0.0, y - 1.0, 0.0))
     )
     np.testing.assert_allclose(dist.cdf_ends(0.0), [base.cdf(-1.0), base.cdf(0.5)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_rows_on_a_plateau_follow_the_others(sign):
+    """All of the first row but a far tail is clipped, of the second none, and of the third half."""
+    base = NormalMixture.normal([-4.0, 0.5, 0.0], [1.0, 0.1, 1.0])
+
+    def clip(z):
+        return sign * np.clip(z, 0.0, 1.0)
+
+    dist = MonotoneTransformed(base, clip, lambda y: sign * y)
+    x = np.clip(base.rvs(200_000, random_state=0), 0.0, 1.0)
+    error = 1e-12 + 4 * x.std(axis=1) / np.sqrt(x.shape[1])
+    assert (np.abs(sign * dist.mean() - x.mean(axis=1)) < error).all()
+    for row in range(3):
+        alone = dist[row].base
+        np.testing.assert_array_equal(
+            MonotoneTransformed(alone, clip, lambda y: sign * y).cdf(sign * 0.5),
+            dist[row].cdf(sign * 0.5),
+        )
+    expected = base.cdf(0.0) if sign > 0.0 else np.ones(3)
+    np.testing.assert_allclose(dist.cdf(0.0), expected)
+
+
+def test_a_direction_is_that_of_each_output():
+    base = NormalMixture.normal([[-30.0, 5.0], [0.3, 0.0], [0.0, 40.0]], 1.0)
+    dist = MonotoneTransformed(base, lambda z: np.clip(z, -1.0, 2.0) * [1.0, -1.0], identity)
+    np.testing.assert_allclose(dist.median(), [[-1.0, -2.0], [0.3, 0.0], [0.0, -2.0]])
+
+
+def rounded(z):
+    return np.round(z, 1)
+
+
+def test_atoms_of_rounding_between_distant_components():
+    """Each value is an atom, of components within it, about as wide, and a hundred times as far."""
+    mean = np.array([[-1.0, 1.0], [-1.0, 1.0], [0.0, 90.0], [0.2, 0.3]])
+    std = np.array([[0.01, 0.01], [1e-4, 0.1], [1e-3, 2e-2], [1.0, 1.5]])
+    base = NormalMixture(np.log([0.4, 0.6]), mean, std)
+    dist = MonotoneTransformed(base, rounded, rounded)
+    y = np.array([[-1.0, 0.0, 0.9, 1.0, 1.1, 90.0, 3.0]])
+    expected = base.cdf(y - 0.05), base.cdf(y + 0.05)
+    np.testing.assert_allclose(dist.cdf_ends(y), expected, atol=1e-9)
+    np.testing.assert_allclose(dist.sf(y), 1.0 - expected[1], atol=1e-9)
+    x = dist.rvs(20_000, random_state=0)
+    error = 4.0 * np.sqrt(0.25 / x.shape[1])
+    for k, at in enumerate(y[0]):
+        assert (np.abs((x < at - 1e-9).mean(1) - dist.cdf_ends(y)[0][:, k]) < error).all()
+        assert (np.abs((x <= at + 1e-9).mean(1) - dist.cdf(y)[:, k]) < error).all()
+
+
+def test_a_stretch_that_ends_before_a_light_component():
+    """From 3 to 50, where that is fifteen standard deviations of the mixture."""
+
+    def inverse(z):
+        return np.minimum(z, 3.0) + np.maximum(z - 50.0, 0.0)
+
+    base = NormalMixture(np.log([0.999, 0.001]), [[0.0, 100.0]], 1.0)
+    dist = MonotoneTransformed(base, inverse, lambda y: np.where(y > 3.0, y + 47.0, y))
+    np.testing.assert_allclose(dist.sf(3.0), base.sf(50.0), rtol=1e-9)
+
+
+def columns_forward(y):
+    return np.column_stack([np.log(y[:, 0]), -y[:, 1], np.arcsinh(y[:, 2])])
+
+
+def columns_inverse(z):
+    return np.column_stack([np.exp(z[:, 0]), -z[:, 1], np.sinh(z[:, 2])])
+
+
+def columns_slope(y):
+    return np.column_stack([1 / y[:, 0], -np.ones(len(y)), 1 / np.hypot(1.0, y[:, 2])])
+
+
+@pytest.mark.parametrize("slope", [None, columns_slope])
+def test_some_outputs_are_as_among_all(make, slope):
+    base = make("outputs-joint").with_output_names(["a", "b", "c"])
+    dist = MonotoneTransformed(base, columns_inverse, columns_forward, slope)
+    y = dist.median() * 1.1
+    for key, chosen in ((1, [1]), ("c", [2]), ([2, 0], [2, 0]), (slice(1, None), [1, 2])):
+        part = dist[:, key]
+        select = chosen if part.ndim == 2 else chosen[0]
+        for name in ("mean", "std", "median"):
+            whole = getattr(dist, name)()[:, select]
+            np.testing.assert_allclose(getattr(part, name)(), whole, rtol=1e-9)
+        for name in ("cdf", "logpdf", "crps"):
+            whole = getattr(dist, name)(y)[:, select]
+            np.testing.assert_allclose(getattr(part, name)(y[:, select]), whole, rtol=1e-9)
+        np.testing.assert_allclose(part.ppf([0.1, 0.9]), dist.ppf([0.1, 0.9])[:, select])
+        assert part.output_names == tuple("abc"[k] for k in chosen)
+    missing = np.full(y.shape, np.nan)
+    missing[:, [0, 2]] = y[:, [0, 2]]
+    np.testing.assert_allclose(
+        dist[:, ["a", "c"]].joint_logpdf(y[:, [0, 2]]), dist.joint_logpdf(missing), rtol=1e-9
+    )
+    joined = concat([dist[:2, "c"], dist[2:, "c"]])
+    np.testing.assert_allclose(joined.mean(), dist[:, "c"].mean(), rtol=1e-12)
+    assert dist[:0, 1].mean().shape == (0,)
+    with pytest.raises(IndexError, match="no output"):
+        dist[:, "d"]

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from skgp import PPGPRRegressor
 from skgp.datasets import bimodal_distribution, make_bimodal
-from skgp.distributions import NormalMixture
+from skgp.distributions import CountMixture, NormalMixture
 from skgp.plotting import ConditionalDensityDisplay
 
 X = np.array([[1.0], [4.0], [2.0]])
@@ -58,6 +58,37 @@ def test_no_narrow_peak_is_lost(ax: Axes) -> None:
         [0.0, 1.0], NormalMixture.normal([0.3, 0.6], 1e-3), y_grid=np.linspace(0, 1, 11), ax=ax
     )
     np.testing.assert_allclose(0.1 * drawn(display).sum(axis=0), 1.0)
+
+
+def test_cells_of_counts_are_whole_ones(ax: Axes) -> None:
+    """Of many counts each cell holds as many, with the mean of their probabilities."""
+    rates, x = np.array([2.0, 6.0]), [0.0, 1.0]
+    dist = CountMixture(NormalMixture.normal(np.log(rates), 1e-8))
+    k = np.arange(17)
+    pmf = stats.poisson.pmf(k[:, None], rates)
+    few = ConditionalDensityDisplay.from_predictions(
+        x, dist, data=(np.zeros(2), np.array([0.0, 16.0])), ax=ax
+    )
+    np.testing.assert_array_equal(few.y, k)
+    np.testing.assert_allclose(drawn(few), pmf, rtol=1e-6)
+    assert "probability, full colour" in ax.get_legend().get_texts()[1].get_text()
+    coarse = ConditionalDensityDisplay.from_predictions(
+        x, dist, y_grid=6, data=(np.zeros(2), np.array([0.0, 16.0])), ax=ax
+    )
+    np.testing.assert_array_equal(coarse.y, [1.0, 4.0, 7.0, 10.0, 13.0, 16.0])
+    expected = stats.poisson.pmf(np.arange(18)[:, None], rates).reshape(6, 3, 2).mean(axis=1)
+    np.testing.assert_allclose(drawn(coarse), expected, rtol=1e-6)
+    np.testing.assert_allclose(coarse.mesh_.get_coordinates()[:, 0, 1], np.arange(-0.5, 18.0, 3.0))
+
+
+def test_predictions_in_any_order_are_drawn_from_left_to_right(ax: Axes) -> None:
+    x, y = np.array([2.0, -1.0, 0.5]), np.linspace(-10.0, 10.0, 2001)
+    display = ConditionalDensityDisplay.from_predictions(
+        x, NormalMixture.normal(3.0 * x, 1.0), y_grid=y, ax=ax
+    )
+    x = np.sort(x)
+    np.testing.assert_array_equal(display.line_.get_data(), [x, 3.0 * x])
+    np.testing.assert_allclose(drawn(display), stats.norm.pdf(y[:, None], 3.0 * x), atol=1e-5)
 
 
 def test_grid_by_default_covers_predictions_and_outcomes(model: Any, ax: Axes) -> None:

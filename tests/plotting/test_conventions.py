@@ -46,14 +46,16 @@ ARGUMENTS: dict[type, dict[str, Any]] = {
     },
     ConditionalDensityDisplay: {
         "x": ONE, "y": TWO[:, 0], "density": np.array([ONE, ONE[::-1]]), "mean": ONE,
-        "data": (ONE, ONE), "x_name": "speed", "y_name": "delay",
+        "data": (ONE, ONE), "x_name": "speed", "y_name": "delay", "quantity": "probability",
     },
     RowDensityDisplay: {
         "rows": np.array([0, 5]), "y": ONE, "density": np.array([ONE, ONE[::-1]]),
-        "observed": TWO[:, 0], "y_name": "delay",
+        "observed": TWO[:, 0], "y_name": "delay", "quantity": "probability",
     },
     NoiseFractionDisplay: {"fractions": {"SVGP": ONE, "PPGPR": 0.2}},
-    TrainingCurveDisplay: {"loss": [2.0, 1.0], "validation_scores": [-3.0, -2.0]},
+    TrainingCurveDisplay: {
+        "loss": [2.0, 1.0], "validation_scores": [-3.0, -2.0], "quantity": "probability",
+    },
     ModelComparisonDisplay: {
         "datasets": ["a", "b"], "methods": ["SVGP", "PPGPR"], "mean": TWO, "std_err": TWO / 10,
         "metric": "NLL",

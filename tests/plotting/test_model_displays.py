@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from skgp import SVGPRegressor
+from skgp import SVGPClassifier, SVGPRegressor
 from skgp.plotting import ModelComparisonDisplay, NoiseFractionDisplay, TrainingCurveDisplay
 
 X = np.arange(1.0, 6.0)[:, None]
@@ -113,6 +113,17 @@ def test_curves_of_a_fitted_search_over_pipelines(ax: Axes) -> None:
     assert other.validation_line_ is other.validation_ax_ is None
 
 
+def test_curves_of_probabilities_have_no_units() -> None:
+    labels = np.arange(len(X)) % 2
+    options = {"n_inducing": 3, "max_iter": 1, "random_state": 0}
+    for model in (SVGPClassifier(**options), SVGPRegressor(likelihood="poisson", **options)):
+        fitted = model.fit(X, labels, X_val=X, y_val=labels)
+        display = TrainingCurveDisplay.from_estimator(fitted, ax=Figure().subplots())
+        assert display.ax_.get_ylabel() == "training loss\n(nats per row)"
+        expected = "validation: negative log probability\n(nats per row)"
+        assert display.validation_ax_.get_ylabel() == expected
+
+
 def test_training_curves_of_one_axes_share_the_twin() -> None:
     left, right = Figure().subplots(1, 2, sharex=True)
     first = TrainingCurveDisplay([2.0, 1.0], [-2.0, -1.0]).plot(left)
@@ -133,6 +144,18 @@ def test_legend_keeps_the_validation_curve_of_an_earlier_display(ax: Axes) -> No
         ax.get_legend().axes.get_zorder()
         > TrainingCurveDisplay([1.0], [1.0]).plot(ax).validation_ax_.get_zorder()
     )
+
+
+def test_limits_of_the_user_stay_and_others_make_room_for_each_legend(ax: Axes) -> None:
+    TrainingCurveDisplay([2.0, 0.0], name="one").plot(ax)
+    one = ax.get_ylim()
+    TrainingCurveDisplay([4.0, 0.0], name="two").plot(ax)
+    assert one[1] > 2.2
+    assert ax.get_ylim()[1] > 4.4
+    ax.set_ylim(-2.0, 2.0)
+    TrainingCurveDisplay([9.0, 0.0], [-1.0, -5.0], name="three").plot(ax)
+    assert ax.get_ylim() == (-2.0, 2.0)
+    assert len(ax.get_legend().get_texts()) == 4
 
 
 def test_training_curve_needs_a_fit(ax: Axes) -> None:

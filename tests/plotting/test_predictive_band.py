@@ -201,3 +201,14 @@ def test_outcomes_in_another_order_of_columns_are_refused(ax: Axes) -> None:
     PredictiveBandDisplay.from_estimator(fitted, X, Y, output="a", ax=ax)
     with pytest.raises(ValueError, match=r"y has the columns \['b', 'a'\]"):
         PredictiveBandDisplay.from_estimator(fitted, X, Y[["b", "a"]], output="a", ax=ax)
+
+
+def test_predictions_in_any_order_are_drawn_from_left_to_right(ax: Axes) -> None:
+    x = np.array([2.0, -1.0, 0.5])
+    function, dist = NormalMixture.normal(3.0 * x, 0.1 * x**2), NormalMixture.normal(3.0 * x, x**2)
+    display = PredictiveBandDisplay.from_predictions(x, dist, function, coverage=0.5, ax=ax)
+    x = np.sort(x)
+    np.testing.assert_array_equal(display.line_.get_data(), [x, 3.0 * x])
+    z = stats.norm.ppf(0.75)
+    np.testing.assert_allclose(ends(display.band_, 3)[1], 3.0 * x + z * x**2)
+    np.testing.assert_allclose(ends(display.latent_band_, 3)[0], 3.0 * x - 0.1 * z * x**2)

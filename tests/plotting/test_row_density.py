@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 from scipy import stats
 
-from skgp.distributions import Bernoulli, NormalMixture
+from skgp.distributions import Bernoulli, CountMixture, NormalMixture
 from skgp.plotting import RowDensityDisplay
 
 X = np.array([[1.0], [4.0], [2.0]])
@@ -59,6 +59,21 @@ def test_an_output_is_chosen_by_its_name(ax: Axes) -> None:
     display = RowDensityDisplay.from_predictions(dist, y_grid=[4.0, 5.0, 6.0], output="wind", ax=ax)
     assert ax.get_xlabel() == "wind"
     assert display.density[0].argmax() == 1
+
+
+@pytest.mark.parametrize("grid", [40, 400, np.linspace(0.0, 12.0, 100)])
+def test_bars_of_counts_are_their_probabilities(grid: Any, ax: Axes) -> None:
+    """Poisson counts; the grid makes no difference but for the counts that it has."""
+    dist = CountMixture(NormalMixture.normal(np.log([1.5, 4.0]), 1e-8))
+    display = RowDensityDisplay.from_predictions(dist, [3.0, 12.0], y_grid=grid, ax=ax)
+    np.testing.assert_array_equal(display.y, np.arange(13.0))
+    expected = stats.poisson.pmf(np.arange(13), [[1.5], [4.0]])
+    np.testing.assert_allclose(display.density, expected, rtol=1e-6)
+    x, outline = display.lines_[1].get_data()
+    assert x[[0, 1, 2, -1]].tolist() == [-0.5, -0.5, 0.5, 12.5]
+    np.testing.assert_allclose(outline[1:-1:2] / 0.9 * expected.max(), expected[1], rtol=1e-6)
+    assert outline[[0, -1]].tolist() == [0.0, 0.0]
+    assert ax.get_legend().get_texts()[0].get_text() == f"probability, up to {expected.max():.2g}"
 
 
 def test_wrong_arguments(model: Any, two_outputs: Any, ax: Axes) -> None:

@@ -334,6 +334,23 @@ def test_a_distribution_that_gives_nan_is_named(score: Any) -> None:
         score(y, dist)
 
 
+@pytest.mark.parametrize("score", [nll, joint_nll])
+def test_an_infinite_density_is_refused_where_it_counts(score: Any) -> None:
+    """A target on a step of a rounded one, of probability 0.2; the CRPS by samples."""
+    y = np.array([1.0, np.nan, 1.0])
+    base = NormalMixture.normal([0.5, 0.0, 0.2], 1.0)
+    dist = MonotoneTransformed(base, lambda z: np.round(2.0 * z) / 2.0, lambda y: y)
+    with pytest.raises(ValueError, match=r"infinite at row 0, output 0.*CRPS"):
+        score(y, dist)
+    with pytest.raises(ValueError, match=r"infinite at row 2, output 0.*CRPS"):
+        score(y, dist, sample_weight=[0.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"infinite at row 1, output 0.*CRPS"):
+        nll([[0.5, 1.0], [1.0, 1.0], [0.0, 1.0]], dist)
+    x = dist.rvs(200_000, random_state=0)[[0, 2]]
+    expected = np.abs(x - 1.0).mean() - 0.5 * np.abs(x - x[:, ::-1]).mean()
+    assert crps(y, dist) == pytest.approx(expected, abs=0.01)
+
+
 def test_targets_outside_the_support_have_no_density() -> None:
     dist = MonotoneTransformed(NormalMixture.normal([0.0, 0.0], 1.0), np.exp, np.log)
     y = [-1.0, 1.0]
