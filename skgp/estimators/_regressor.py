@@ -73,8 +73,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             Held-out rows: their mean log density is recorded after each epoch and decides when to
             stop, where `early_stopping` says that held-out rows do. Without them it holds out
             `validation_fraction` of the rows, copies of a row together. A row counts as -1,000
-            nats per output in standardised units at least, so that a wrong target of any size has a
-            bounded effect.
+            nats per output in standardised units at least, so that wrong targets have a bound.
 
         Returns
         -------

@@ -99,7 +99,7 @@ class DGPClassifier(Classifier):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-3, 3, (200, 1))
     >>> y = np.where(np.abs(X[:, 0]) < 1.5, "inner", "outer")
-    >>> model = DGPClassifier(n_inducing=20, max_iter=1000, random_state=0).fit(X, y)
+    >>> model = DGPClassifier(n_inducing=20, max_iter=600, random_state=0).fit(X, y)
     >>> print(model.predict([[0.0], [2.5]]))
     ['inner' 'outer']
     """

@@ -168,7 +168,7 @@ class ExactGPRegressor(GPRegressor):
             Held-out rows: their mean log density is recorded after each epoch and, with
             `early_stopping`, decides when to stop. Without them `early_stopping` holds out
             `validation_fraction` of the rows. A row counts as -1,000 nats per output in
-            standardised units at least, so that a wrong target of any size has a bounded effect.
+            standardised units at least, so that wrong targets have a bound.
 
         Returns
         -------
