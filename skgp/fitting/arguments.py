@@ -207,7 +207,7 @@ def check_unchanged(what: str, before: Mapping[str, Any], now: Mapping[str, Any]
 
 def _is_same(a: Any, b: Any) -> bool:
     """Whether two values of a parameter are equal; modules and functions only if identical."""
-    sequences = list, tuple, np.ndarray
-    if isinstance(a, sequences) and isinstance(b, sequences):
+    are_sequences = [isinstance(value, list | tuple | np.ndarray) for value in (a, b)]
+    if all(are_sequences):
         return len(a) == len(b) and all(map(_is_same, a, b))
-    return a is b or bool(a == b)
+    return a is b or (not any(are_sequences) and bool(a == b))

@@ -69,6 +69,16 @@ def test_a_parameter_that_changes_in_place_is_named(data: Data, form: Any) -> No
     model.fit(data.X, data.y)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [(np.array([4, 2]), "dkl"), ("dkl", np.array([4, 2])), ([4, 2], None)]
+)
+def test_a_sequence_is_never_a_name(data: Data, old: Any, new: Any) -> None:
+    model = SVGPRegressor(feature_extractor=old, warm_start=True, max_iter=1, n_inducing=5)
+    model.fit(data.X, data.y).set_params(feature_extractor=new)
+    with pytest.raises(ValueError, match="cannot change feature_extractor:"):
+        model.fit(data.X, data.y)
+
+
 @for_minibatches
 def test_what_a_step_reads_may_change(case: Case, data: Data) -> None:
     """Other values of these have other losses and other lengths of steps."""
