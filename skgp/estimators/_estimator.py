@@ -68,6 +68,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     model_: Model
     n_samples_seen_: float
     _n_rows_seen: float  # whatever their weights
+    _n_rows_fitted: float  # those among them of the last fit
     _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
     _opening: Opening | None  # of a stream that has not settled
@@ -249,7 +250,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 progress=of_fit,
             )
         self._set(learned(model, history))
-        self.n_samples_seen_, self._n_rows_seen = table.n_data, ranks.count(n_rows)
+        self.n_samples_seen_ = table.n_data
+        self._n_rows_seen = self._n_rows_fitted = ranks.count(n_rows)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         coverage = search.coverage if validation is None else coverage_of(self.model_, validation)
         return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
@@ -277,8 +279,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         """Train one epoch on validated rows."""
         recipe, running, stream = self._recipe(), pick(Running, self), None
         if self._is_fitted():
-            # Files of earlier versions do not say it.
-            seen = self.n_samples_seen_, getattr(self, "_n_rows_seen", self.n_samples_seen_)
+            # Files of earlier versions do not say it, nor a stream that has begun by itself.
+            n_rows = getattr(self, "_n_rows_seen", self.n_samples_seen_)
+            seen = self.n_samples_seen_, n_rows, getattr(self, "_n_rows_fitted", 0.0)
             stream = Stream(self.model_, *seen, self._optimizer_state, self._opening)
         rows, report = without_outliers(rows, stream)
         with remedies(self.get_params(deep=False)):

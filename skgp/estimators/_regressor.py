@@ -96,9 +96,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     ) -> Self:
         """Train one epoch on a chunk of rows, going on from the calls before.
 
-        The scales and the initial inducing inputs come from the first rows: while there are few,
-        the model starts anew whenever their number has doubled. Rows that lie far outside of these
-        are left out, with a warning. The learning rate stays at `learning_rate_init`.
+        Scales and initial inducing inputs come from the first rows: while these are few, the model
+        starts anew whenever their number has doubled. Rows far outside of them are left out, with a
+        warning. The learning rate is `learning_rate_init`, to which it rises after a `fit`.
 
         Parameters
         ----------
