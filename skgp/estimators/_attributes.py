@@ -27,21 +27,17 @@ def lengthscales(estimator: Any) -> Array:
     """Lengthscales of the first layer, (D,) or (W, D) for W functions, in units of X.
 
     With a feature extractor they are those of its features, with a power transform those at the
-    mean of the column. They are infinite for columns that a gpytorch kernel does not see.
+    mean of the column. Where several parts of a gpytorch kernel see a column, it is the smallest
+    of theirs, NaN if none of them has any; it is infinite for columns that no part sees.
     """
     model = _model(estimator)
     kernel = model.stack.bottom.kernel
-    lengthscale: Array = kernel.lengthscale.detach().cpu().numpy()
     warp = _warp(model)
-    if warp is not None or not model.stack.has_features:
-        # Latent covariates, if the layer sees any, come after the columns of X.
-        D = len(model.x_scale.unit)
-        if kernel.columns is not None:
-            columns = kernel.columns.cpu().numpy()
-            seen, n_columns = lengthscale, max(D, columns.max() + 1)
-            lengthscale = np.full((len(seen), n_columns), np.inf)
-            lengthscale[:, columns] = seen
-        lengthscale = lengthscale[:, :D] * model.x_scale.unit
+    if warp is None and model.stack.has_features:
+        return _squeezed(estimator, kernel.lengthscale.detach().cpu().numpy())
+    # Latent covariates, if the layer sees any, come after the columns of X.
+    of_columns = kernel.lengthscales(len(model.x_scale.unit))
+    lengthscale: Array = of_columns.detach().cpu().numpy() * model.x_scale.unit
     if warp is not None:
         lengthscale = lengthscale / warp.slope().cpu().numpy()
     return _squeezed(estimator, lengthscale)

@@ -100,7 +100,7 @@ class Classifier(ClassifierMixin, Estimator):
 
         The first call fixes the classes. The scales and the initial inducing inputs come from the
         first rows: while there are few, the model starts anew whenever their number has doubled.
-        The learning rate stays at `learning_rate_init`.
+        The learning rate is `learning_rate_init`, to which it rises after a `fit`.
 
         Parameters
         ----------

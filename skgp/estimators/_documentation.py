@@ -118,8 +118,9 @@ SHARED: Final[dict[str, str]] = {
     "hyperparameters": """\
         lengthscales_ : array (D,) or (W, D)
             Of the first layer, in the units of X; of the features if there is a feature extractor.
-            With a power transform they hold at the mean of the column. Infinite for columns that a
-            gpytorch kernel with active_dims does not see.
+            With a power transform they hold at the mean of the column. Of a gpytorch kernel with
+            several parts, the smallest of those that see the column; infinite for columns that no
+            part sees, NaN for those that only parts without lengthscales see.
         input_powers_ : array (D,)
             Powers of the Box-Cox transforms of the columns of X that the kernel sees, see
             `input_warping`; one where it sees the column as it is.

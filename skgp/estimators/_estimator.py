@@ -23,7 +23,14 @@ from skgp.core.training.plan import History
 from skgp.core.training.progress import KEEPS_NOTHING
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
-from skgp.fitting.arguments import check_no_booleans, inputs_to_check, is_same, processes, reading
+from skgp.fitting.arguments import (
+    check_no_booleans,
+    check_unchanged,
+    inputs_to_check,
+    kept,
+    processes,
+    reading,
+)
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.coverage import coverage_of
@@ -61,6 +68,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     model_: Model
     n_samples_seen_: float
     _n_rows_seen: float  # whatever their weights
+    _n_rows_fitted: float  # those among them of the last fit
     _output_shape: tuple[int, ...]  # of what is predicted for a row; empty for one number
     _optimizer_state: dict[str, Any] | None  # what partial_fit goes on from
     _opening: Opening | None  # of a stream that has not settled
@@ -190,7 +198,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         like = scalar_like(recipe, running, ranks.count(len(rows.X)))
         guarded = partial(remedies, self.get_params(deep=False))
         if self._continues():
-            self._check_unchanged("warm_start=True")
+            check_unchanged("warm_start=True", self._built_with, self._fixed_parameters())
             table = scaled_table(rows, (self.model_.x_scale, self.model_.y_scale), like, ranks)
             models = [next_model(recipe, self.model_, table)]
         else:
@@ -242,7 +250,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 progress=of_fit,
             )
         self._set(learned(model, history))
-        self.n_samples_seen_, self._n_rows_seen = table.n_data, ranks.count(n_rows)
+        self.n_samples_seen_ = table.n_data
+        self._n_rows_seen = self._n_rows_fitted = ranks.count(n_rows)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         coverage = search.coverage if validation is None else coverage_of(self.model_, validation)
         return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
@@ -258,7 +267,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             if not math.isfinite(n_total):
                 raise ValueError(f"n_total must be finite, got {n_total}")
         if self._is_fitted():
-            self._check_unchanged("partial_fit")
+            check_unchanged("partial_fit", self._built_with, self._fixed_parameters())
 
     def _train_chunk(
         self,
@@ -270,8 +279,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         """Train one epoch on validated rows."""
         recipe, running, stream = self._recipe(), pick(Running, self), None
         if self._is_fitted():
-            # Files of earlier versions do not say it.
-            seen = self.n_samples_seen_, getattr(self, "_n_rows_seen", self.n_samples_seen_)
+            # Files of earlier versions do not say it, nor a stream that has begun by itself.
+            n_rows = getattr(self, "_n_rows_seen", self.n_samples_seen_)
+            seen = self.n_samples_seen_, n_rows, getattr(self, "_n_rows_fitted", 0.0)
             stream = Stream(self.model_, *seen, self._optimizer_state, self._opening)
         rows, report = without_outliers(rows, stream)
         with remedies(self.get_params(deep=False)):
@@ -328,19 +338,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         return find_outliers(rows, self.model_.x_scale, self.model_.y_scale).warning("check them")
 
     def _fixed_parameters(self) -> dict[str, Any]:
-        """Parameters that a model which goes on cannot change."""
+        """Parameters that a model which goes on cannot change, as they are now."""
         params = self.get_params(deep=False)
-        return {name: params[name] for name in params if name not in self._changeable}
-
-    def _check_unchanged(self, what: str) -> None:
-        """Refuse to go on with a model that was built with other parameters."""
-        now = self._fixed_parameters()
-        changed = [name for name, old in self._built_with.items() if not is_same(old, now[name])]
-        if changed:
-            raise ValueError(
-                f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
-                "set back what it was fitted with, or fit a new estimator"
-            )
+        return {name: kept(params[name]) for name in params if name not in self._changeable}
 
     def _fitted_attributes(
         self,

@@ -97,9 +97,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     ) -> Self:
         """Train one epoch on a chunk of rows, going on from the calls before.
 
-        The scales and the initial inducing inputs come from the first rows: while there are few,
-        the model starts anew whenever their number has doubled. Rows that lie far outside of these
-        are left out, with a warning. The learning rate stays at `learning_rate_init`.
+        Scales and initial inducing inputs come from the first rows: while these are few, the model
+        starts anew whenever their number has doubled. Rows far outside of them are left out, with a
+        warning. The learning rate is `learning_rate_init`, to which it rises after a `fit`.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         reset, noise = not self._continues(), noise or (None, None)
         rows = self._rows(X, y, weight, noise[0], reset=reset)
         check_same_names("y_val", self._names_of(held_out[1]), self._names_of(y))
-        check_observed(rows.y, missing=self._kind.missing)
+        check_observed(rows.y, missing=self._kind.missing, remedy=self._kind.remedy)
         report, rng = self._outliers_to_check(rows), check_random_state(self.random_state)
         read = partial(self._rows_to_validate, noise=noise[1])
         split = self._split_off(rows, held_out, rng, read=read, split=split_rows)

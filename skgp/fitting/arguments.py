@@ -1,5 +1,6 @@
 """Checks of single arguments and parameters, beyond scikit-learn's own."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -189,9 +190,24 @@ def processes(params: Mapping[str, Any], device: torch.device) -> Ranks:
     return ProcessGroup(device)
 
 
-def is_same(a: Any, b: Any) -> bool:
+def kept(value: Any) -> Any:
+    """A value of a parameter that later changes in place leave alone; its entries are the same."""
+    return copy.copy(value) if isinstance(value, list | dict | np.ndarray) else value
+
+
+def check_unchanged(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse parameters with other values than before, by name; `what` is what goes on."""
+    changed = [name for name, old in before.items() if not _is_same(old, now[name])]
+    if changed:
+        raise ValueError(
+            f"{what} goes on with the fitted model, which cannot change {', '.join(changed)}: "
+            "set back what it was fitted with, or fit a new estimator"
+        )
+
+
+def _is_same(a: Any, b: Any) -> bool:
     """Whether two values of a parameter are equal; modules and functions only if identical."""
-    sequences = list, tuple, np.ndarray
-    if isinstance(a, sequences) and isinstance(b, sequences):
-        return len(a) == len(b) and all(map(is_same, a, b))
-    return a is b or bool(a == b)
+    are_sequences = [isinstance(value, list | tuple | np.ndarray) for value in (a, b)]
+    if all(are_sequences):
+        return len(a) == len(b) and all(map(_is_same, a, b))
+    return a is b or (not any(are_sequences) and bool(a == b))

@@ -4,13 +4,14 @@ import copy
 import dataclasses
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from skgp.core.training.optimizers import Clipped
-from skgp.core.training.plan import constant
+from skgp.core.training.plan import Plan, constant, regained
 from skgp.core.training.run import Run
 from skgp.fitting.fit import (
     Targets,
@@ -44,6 +45,8 @@ class Stream(NamedTuple):
         Rows trained on, or the sum of their weights.
     n_rows : float
         Rows trained on, whatever their weights.
+    n_fitted : float
+        Those among them of the fit that the stream goes on from; zero if there is none.
     optimizer_state : dict or None
     opening : Opening or None
         Of a stream that has not settled.
@@ -52,6 +55,7 @@ class Stream(NamedTuple):
     model: Model
     n_seen: float
     n_rows: float
+    n_fitted: float
     optimizer_state: dict[str, Any] | None
     opening: Opening | None
 
@@ -135,18 +139,24 @@ def fit_chunk(
         like = scalar_like(recipe, running, len(rows.X))
         table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
-    seen, n_seen_rows = table.n_data, float(n_rows)
+    seen, n_seen_rows, n_fitted = table.n_data, float(n_rows), 0.0
     if stream is not None:
         seen, n_seen_rows = stream.n_seen + seen, stream.n_rows + n_rows
+        n_fitted = stream.n_fitted
     share = _share(table.n_data / n_rows, seen / n_seen_rows)
     n_data = seen if n_total is None else n_total
     fresh = candidate(recipe, model, n_data, _BATCHES)
     trained = [p for p in model.parameters() if p.requires_grad]
-    plan = recipe.plan(len(table))
+    plan = dataclasses.replace(
+        recipe.plan(len(table)), max_iter=1, schedule=constant, averaged=False, ceiling=math.inf
+    )
+    if n_fitted:
+        n_steps = 0 if state is None else state["n_steps"]
+        plan = _eased(plan, len(table), n_steps, n_fitted, (n_seen_rows - n_rows, n_seen_rows))
     run = Run(
         fresh._replace(optimizer=Clipped(trained, fresh.optimizer, share), repeats=False),
         table,
-        dataclasses.replace(plan, max_iter=1, schedule=constant, averaged=False, ceiling=math.inf),
+        plan,
         torch.Generator().manual_seed(draw_seed(rng)),
     )
     if state is not None:
@@ -155,8 +165,21 @@ def fit_chunk(
     model.n_steps = run.n_steps
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
-    after = Stream(model, seen, n_seen_rows, run.optimizer.state_dict(), opening)
+    after = Stream(model, seen, n_seen_rows, n_fitted, run.optimizer.state_dict(), opening)
     return Chunk(after, table, run.history.loss_curve[-1], n_data)
+
+
+def _eased(
+    plan: Plan, n_rows: int, n_steps: int, n_fitted: float, n_seen: tuple[float, float]
+) -> Plan:
+    """The plan of a chunk after a fit of so many rows, at a rate that rises with those since.
+
+    `n_steps` are those since the fit, `n_seen` all rows before and after the chunk. A fit of many
+    rows is left as soon as one of `ENOUGH`: the law of the rows may have changed.
+    """
+    before, after = ((n - n_fitted) / min(n_fitted, ENOUGH) for n in n_seen)
+    schedule = partial(regained, n_steps, plan.n_batches(n_rows), (before, after))
+    return dataclasses.replace(plan, schedule=schedule)
 
 
 def _share(mean_weight: float, of_stream: float) -> float:

@@ -40,6 +40,8 @@ class Kind:
         Whether they have no scale of their own.
     missing : str
         What a missing entry is in the user's array.
+    remedy : str
+        What to do where a column misses every entry.
     """
 
     read: Callable[[Any, str], Array] = read_targets
@@ -48,12 +50,17 @@ class Kind:
     values: Callable[[Array, Array | None], Array] = themselves
     can_scale: bool = True
     missing: str = "NaN"
+    remedy: str = "drop the column"
 
 
 REALS: Final = Kind()
 _COUNTS: Final = Kind(check=check_counts, can_scale=False)
 BOUNDS: Final = Kind(
-    read=read_bounds, shape=one_output, values=stand_ins, missing="an infinite bound"
+    read=read_bounds,
+    shape=one_output,
+    values=stand_ins,
+    missing="an infinite bound",
+    remedy="add rows whose bound is finite there, such as observed ones with two equal bounds",
 )
 # By the likelihood.
 KINDS: Final = MappingProxyType(

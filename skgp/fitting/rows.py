@@ -265,15 +265,19 @@ def check_magnitude(y: Array, name: str) -> None:
         )
 
 
-def check_observed(y: Array, name: str = "y", missing: str = "NaN") -> None:
+def check_observed(
+    y: Array, name: str = "y", missing: str = "NaN", remedy: str = "drop the column"
+) -> None:
     """Refuse targets (n,) or (n, P) with a column that misses every entry, and name the column.
 
-    `missing` says what a missing entry is in the user's array.
+    `missing` says what a missing entry is in the user's array, `remedy` what to do.
     """
     empty = np.flatnonzero(np.isnan(y).reshape(len(y), -1).all(axis=0))
     if empty.size:
         columns = empty.tolist()
-        raise ValueError(f"Input {name} contains {missing} in every row of column(s) {columns}")
+        raise ValueError(
+            f"Input {name} contains {missing} in every row of column(s) {columns}: {remedy}"
+        )
 
 
 def any_targets(y: Array, name: str) -> None:

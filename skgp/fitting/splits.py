@@ -42,7 +42,8 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
     if len(rows.X) > _MANY:  # perhaps in a file, which is then read from its beginning to its end
         train.sort()
         held_out.sort()
-    check_observed(rows.y[train], "y without the validation rows")
+    remedy = "pass X_val and y_val, or use early_stopping=False"
+    check_observed(rows.y[train], "y without the validation rows", remedy=remedy)
     return rows.take(train), rows.take(held_out)
 
 

@@ -169,21 +169,37 @@ def _observed(
 def _log_noise(x: Tensor, Y: Tensor, weight: Tensor, least: float) -> Tensor:
     """Rough log variances (1, n) of the noise: of y (n, 1) around the mean of neighbours.
 
-    Where targets repeat they may lie on it; there it is that of the least variance.
+    Copies of a row are one row with the sum of their weights. Where targets repeat they may lie on
+    the mean; there the variance is the least.
+    """
+    rows, place = torch.unique(torch.cat([x, Y], -1), dim=0, return_inverse=True)
+    total = weight.new_zeros(len(rows)).index_add(0, place, weight)
+    residual = _residuals(rows[:, :-1], rows[:, -1], total)[place]
+    return residual.square().clamp_min(least).log().unsqueeze(0) - _LOG_CHI_SQUARED
+
+
+def _residuals(x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """Differences (n,) of y from the means of neighbours; ones where there are none.
+
+    Neighbours are the nearest rows with the weight of ten. A row counts among its own as far as
+    its weight exceeds the usual one, so that copies of all rows change nothing.
     """
     observed = weight.nonzero()[:, 0]
     places = torch.linspace(0, len(observed) - 1, min(len(observed), _MOST_NEIGHBOURS))
     among = observed[places.long()]
-    n_neighbours = min(_NEIGHBOURS, len(among) - 1)
-    if n_neighbours < 1:
-        return torch.zeros_like(Y.mT)
-    residual = torch.empty_like(Y[:, 0])
+    if len(among) < 2:
+        return torch.ones_like(y)
+    n_nearest, usual = min(_NEIGHBOURS + 1, len(among)), weight[observed].mean()
+    enough = _NEIGHBOURS * usual.clamp_max(1.0)
+    parts = []
     for rows in torch.split(torch.arange(len(x)), _MOST_NEIGHBOURS):
         distance = torch.cdist(x[rows], x[among])
-        distance[rows.unsqueeze(-1) == among] = torch.inf  # no row is its own neighbour
-        nearest = distance.topk(n_neighbours, largest=False).indices
-        residual[rows] = Y[rows, 0] - Y[among, 0][nearest].mean(1)
-    return residual.square().clamp_min(least).log().unsqueeze(0) - _LOG_CHI_SQUARED
+        nearest = among[distance.topk(n_nearest, largest=False).indices]
+        counted = (weight[nearest] - usual * (nearest == rows.unsqueeze(-1))).clamp_min(0.0)
+        before = counted.cumsum(1) - counted
+        counted = torch.minimum(counted, (enough - before).clamp_min(0.0))
+        parts.append(y[rows] - (counted * y[nearest]).sum(1) / counted.sum(1))
+    return torch.cat(parts)
 
 
 def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:

@@ -13,6 +13,7 @@ from test_continued_training import (
     reported_interruption,
 )
 
+from skgp import SVGPRegressor
 from skgp.exceptions import InterruptedFitWarning, OutlierWarning
 from skgp.fitting.model import Model
 
@@ -54,6 +55,28 @@ def test_a_model_that_goes_on_names_the_parameters_it_cannot_change(case: Case, 
             method(data.X, data.y)
         model.set_params(**{name: case.make().get_params()[name] for name in other})
     np.testing.assert_array_equal(model.predict(data.X_new), before)
+
+
+@pytest.mark.parametrize("form", [list, np.array])
+def test_a_parameter_that_changes_in_place_is_named(data: Data, form: Any) -> None:
+    widths = form([4, 2])
+    model = SVGPRegressor(feature_extractor=widths, warm_start=True, max_iter=1, n_inducing=5)
+    model.fit(data.X, data.y)
+    widths[0] = 3
+    with pytest.raises(ValueError, match="cannot change feature_extractor:"):
+        model.fit(data.X, data.y)
+    widths[0] = 4
+    model.fit(data.X, data.y)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(np.array([4, 2]), "dkl"), ("dkl", np.array([4, 2])), ([4, 2], None)]
+)
+def test_a_sequence_is_never_a_name(data: Data, old: Any, new: Any) -> None:
+    model = SVGPRegressor(feature_extractor=old, warm_start=True, max_iter=1, n_inducing=5)
+    model.fit(data.X, data.y).set_params(feature_extractor=new)
+    with pytest.raises(ValueError, match="cannot change feature_extractor:"):
+        model.fit(data.X, data.y)
 
 
 @for_minibatches

@@ -45,7 +45,7 @@ BAD_FIT_ARGUMENTS: dict[str, tuple[Any, str]] = {
     "NaN in 1-D y": (lambda d: {"y": _with(d.y, 3, np.nan)}, "y contains NaN in 1 of 60 rows"),
     "empty column of Y": (
         lambda d: {"y": _with(d.Y, (slice(None), 1), np.nan)},
-        r"y contains NaN in every row of column\(s\) \[1\]",
+        r"y contains NaN in every row of column\(s\) \[1\]: drop the column",
     ),
     "no y": (lambda d: {"y": None}, "requires y to be passed"),
     "words in X": (lambda d: {"X": [["a", "b", "c"]] * N}, "could not convert string to float"),

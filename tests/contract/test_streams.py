@@ -1,5 +1,6 @@
 """Streams of chunks: outliers, and first chunks that say little of what is to come."""
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,64 @@ def test_targets_of_classifiers_are_no_outliers() -> None:
     for _ in range(3):
         model.partial_fit(X, np.arange(200) % 40)
     assert model.n_samples_seen_ == 600
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("svgp", {}),
+        ("svgp-natgrad", {"max_iter": 100}),
+        ("ppgpr", {"max_iter": 100, "early_stopping": False}),
+    ],
+)
+def test_chunks_of_the_same_law_leave_a_fit_where_it_is(name: str, params: dict[str, Any]) -> None:
+    """The first steps of Adam follow signs alone: at the full rate SVGP loses half a nat."""
+    X, y = sine(200, 0)
+    X_new, y_new = sine(500, 999)
+    fitted = MODELS[name].__sklearn_clone__().set_params(**params).fit(X, y)
+    before = nll(y_new, fitted.predict_dist(X_new))
+    for size in (20, 200):
+        model = copy.deepcopy(fitted)
+        for i in range(3):
+            model.partial_fit(*sine(size, 1 + i))
+            assert nll(y_new, model.predict_dist(X_new)) < before + 0.05
+
+
+@pytest.mark.parametrize(("n_rows", "max_iter"), [(200, 30), (20_000, 2)])
+def test_a_stream_of_another_law_leaves_the_fit(n_rows: int, max_iter: int) -> None:
+    """However many rows the fit had, a thousand others regain the full rate."""
+    model = SVGPRegressor(n_inducing=20, max_iter=max_iter, batch_size=500, random_state=0)
+    model.fit(*sine(n_rows, 0))
+    X_new, y_new = sine(500, 999)
+    assert nll(y_new + 0.7, model.predict_dist(X_new)) > 2.0
+    for i in range(20):
+        X, y = sine(100, 1 + i)
+        model.partial_fit(X, y + 0.7)
+    assert nll(y_new + 0.7, model.predict_dist(X_new)) < 0.5
+
+
+def test_the_rate_after_a_fit_rises_with_rows_and_steps(monkeypatch: Any) -> None:
+    """Until both are those of a stream that has begun by itself."""
+    rates: list[float] = []
+    original = Clipped.step
+
+    def recorded(self: Clipped, closure: Any, rate: float) -> float:
+        rates.append(rate)
+        return original(self, closure, rate)
+
+    monkeypatch.setattr(Clipped, "step", recorded)
+    X, y = sine(100, 0)
+    model = SVGPRegressor(n_inducing=5, max_iter=1, batch_size=25, random_state=0).fit(X, y)
+    for _ in range(2):
+        model.partial_fit(X[:50], y[:50])  # two steps
+    for _ in range(4):
+        model.partial_fit(X, y)  # four
+    assert rates[:4] == pytest.approx([k / 4.0 * k / 20.0 for k in range(1, 5)])
+    assert rates[4:] == pytest.approx([k / 20.0 for k in range(5, 20)] + [1.0])
+    model.partial_fit(X, y)
+    own = SVGPRegressor(n_inducing=5, batch_size=25, random_state=0)
+    own.partial_fit(X, y).partial_fit(X, y)
+    assert rates[20:] == 12 * [1.0]
 
 
 def shifted(model: Any, weight: float, n_chunks: int = 10) -> Any:

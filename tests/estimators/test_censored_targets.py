@@ -228,7 +228,9 @@ def test_wrong_shapes_and_tables_are_refused() -> None:
         tiny().fit(X, bounds[:, 1])
     bounds[:, 1] = INF
     bounds[:, 0] = np.minimum(y, 1.0)
-    with pytest.raises(ValueError, match=r"an infinite bound in every row of column\(s\) \[1\]"):
+    with pytest.raises(
+        ValueError, match=r"every row of column\(s\) \[1\]: add rows whose bound is finite"
+    ):
         tiny().fit(X, bounds)
 
 

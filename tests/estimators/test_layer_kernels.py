@@ -7,7 +7,10 @@ from oracles.models import to_array
 from sklearn.model_selection import GridSearchCV
 
 from skgp import DGPRegressor, DSPPRegressor, IWDGPRegressor, SVGPRegressor
+from skgp.core.kernels.choice import make_kernel
 from skgp.estimators.baselines import SGHMCDGPRegressor
+
+INF, NAN = np.inf, np.nan
 
 SMALL = {"n_inducing": 6, "max_iter": 2, "random_state": 0}
 DEEP = {
@@ -96,9 +99,43 @@ def test_lengthscales_are_those_of_the_columns_that_the_kernel_sees(table):
         (rbf(ard_num_dims=2, active_dims=[1, 0]), [1, 0]),
         (rbf(ard_num_dims=2, active_dims=[0, 2]), [0, 2]),
         (scaled(rbf(active_dims=[1])), [1]),
-        (scaled(gpytorch.kernels.LinearKernel() * rbf(active_dims=[2])), [2]),
     ):
         model = SVGPRegressor(kernel=kernel, **SMALL).fit(X, y)
         expected = np.full(3, np.inf)
         expected[columns] = to_array(model.stack_.bottom.kernel.lengthscale)[0]
         np.testing.assert_allclose(model.lengthscales_, expected * X.std(axis=0))
+
+
+def of_length(lengthscale, **columns):
+    kernel = gpytorch.kernels.RBFKernel(**columns)
+    kernel.lengthscale = lengthscale
+    return kernel
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (
+            lambda: of_length(0.5, active_dims=[0]) * of_length(0.7, active_dims=[2]),
+            [0.5, INF, 0.7],
+        ),
+        (lambda: of_length(0.5) + of_length(0.3, active_dims=[1]), [0.5, 0.3, 0.5]),
+        (
+            lambda: (
+                gpytorch.kernels.ScaleKernel(of_length(0.5, active_dims=[0]))
+                + gpytorch.kernels.ScaleKernel(
+                    of_length([[0.6, 0.7]], active_dims=[2, 0], ard_num_dims=2)
+                )
+            ),
+            [0.5, INF, 0.6],
+        ),
+        (
+            lambda: gpytorch.kernels.LinearKernel() * of_length(0.7, active_dims=[2]),
+            [NAN, NAN, 0.7],
+        ),
+        (lambda: gpytorch.kernels.LinearKernel(active_dims=[1]), [INF, NAN, INF]),
+    ],
+)
+def test_all_parts_of_a_kernel_have_a_say_in_its_lengthscales(make, expected):
+    kernel = make_kernel(make(), 2, 3, 1.0)
+    np.testing.assert_allclose(to_array(kernel.lengthscales(3)), [expected] * 2, rtol=1e-6)

@@ -210,3 +210,22 @@ def test_targets_that_repeat_are_not_without_noise(family: str) -> None:
     std = model.predict(np.arange(5.0)[:, np.newaxis], return_std=True)[1]
     empirical = np.array([y[X[:, 0] == x].std() for x in range(5)])
     np.testing.assert_array_less(std, 4.0 * empirical + 0.2)
+
+
+def test_the_noise_of_weighted_rows_starts_as_that_of_their_copies() -> None:
+    """The nearest neighbours of a copy are its copies, around whose mean there is no noise."""
+    rng = np.random.default_rng(0)
+    X, n_copies = rng.uniform(-3.0, 3.0, (40, 1)), rng.integers(0, 5, 40)
+    y = np.sin(X[:, 0]) + (0.05 + 0.4 * (X[:, 0] > 0.0)) * rng.standard_normal(40)
+    copies = np.repeat(np.arange(40), n_copies)
+    weighted, repeated = (
+        SVGPRegressor(likelihood="heteroscedastic", n_inducing=15, max_iter=1, random_state=0)
+        for _ in range(2)
+    )
+    weighted.fit(X, y, n_copies.astype(float))
+    repeated.fit(X[copies], y[copies])
+    assert weighted.loss_curve_ == pytest.approx(repeated.loss_curve_, rel=1e-6)
+    for a, b in zip(
+        weighted.predict(X, return_std=True), repeated.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 import gpytorch
@@ -39,11 +39,12 @@ class GPyTorchKernel(Kernel):
 
     @property
     def lengthscale(self) -> Tensor:
-        return torch.stack([_find_lengthscale(kernel)[0] for kernel in self.kernels])
+        kernels = (cast(GPyTorchBase, kernel) for kernel in self.kernels)
+        return torch.stack([_first_lengthscale(kernel) for kernel in kernels])
 
-    @property
-    def columns(self) -> Tensor | None:
-        return _find_lengthscale(self.kernels[0])[1]
+    def lengthscales(self, n_inputs: int) -> Tensor:
+        kernels = (cast(GPyTorchBase, kernel) for kernel in self.kernels)
+        return torch.stack([_smallest_lengthscales(kernel, n_inputs) for kernel in kernels])
 
     def Kuu(self, Z: Tensor) -> Tensor:
         return self._stacked(Z, shape=(Z.shape[-2],) * 2)
@@ -99,19 +100,44 @@ class GPyTorchKernel(Kernel):
         return total
 
 
-def _find_lengthscale(
-    kernel: nn.Module, columns: Tensor | None = None, is_scaled: bool = False
-) -> tuple[Tensor, Tensor | None]:
-    """The first lengthscale of a tree of kernels, and the columns that it is of, if not all."""
-    if isinstance(kernel, gpytorch.kernels.Kernel):
-        chosen: Tensor | None = kernel.active_dims  # among those that the parent chose
+def _first_lengthscale(kernel: GPyTorchBase) -> Tensor:
+    """That of the first leaf which has one; NaN if none has."""
+    for leaf, _ in _leaves(kernel):
+        if leaf.has_lengthscale:
+            return leaf.lengthscale.flatten()
+    return torch.full((1,), math.nan, dtype=torch.float32)
+
+
+def _smallest_lengthscales(kernel: GPyTorchBase, n_inputs: int) -> Tensor:
+    """For each input the smallest lengthscale (n_inputs,) of the leaves that see it."""
+    smallest = torch.full((n_inputs,), math.inf, dtype=torch.float64)
+    is_seen = torch.zeros(n_inputs, dtype=torch.bool)
+    for leaf, columns in _leaves(kernel):
+        values = torch.full((1,), math.nan, dtype=torch.float64)
+        if leaf.has_lengthscale:
+            values = leaf.lengthscale.detach().flatten().to(smallest)
+        if columns is None:
+            columns = torch.arange(n_inputs if len(values) == 1 else len(values))
+        columns, values = columns.cpu(), values.expand(len(columns))
+        is_known = columns < n_inputs
+        columns, values = columns[is_known], values[is_known]
+        is_seen[columns] = True
+        smallest[columns] = torch.fmin(smallest[columns], values)
+    return smallest.masked_fill(is_seen & smallest.isinf(), math.nan)
+
+
+def _leaves(
+    module: nn.Module, columns: Tensor | None = None, is_scaled: bool = False
+) -> Iterator[tuple[GPyTorchBase, Tensor | None]]:
+    """Kernels of a tree that are made of no others, and the columns that each sees, if not all."""
+    if isinstance(module, gpytorch.kernels.Kernel):
+        chosen: Tensor | None = module.active_dims  # among those that the parent chose
         if chosen is not None and not is_scaled:  # a scale has the columns of what it scales
             columns = chosen if columns is None else columns[chosen]
-        if kernel.has_lengthscale:
-            return kernel.lengthscale.flatten(), columns
-    is_scaled = isinstance(kernel, gpytorch.kernels.ScaleKernel)
-    for part in kernel.children():
-        found = _find_lengthscale(part, columns, is_scaled)
-        if not found[0].isnan().all():
-            return found
-    return torch.full((1,), math.nan, dtype=torch.float32), None
+        n_kernels = sum(isinstance(m, gpytorch.kernels.Kernel) for m in module.modules())
+        if module.has_lengthscale or n_kernels == 1:
+            yield module, columns
+            return
+    is_scaled = isinstance(module, gpytorch.kernels.ScaleKernel)
+    for part in module.children():
+        yield from _leaves(part, columns, is_scaled)

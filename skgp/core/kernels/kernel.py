@@ -43,10 +43,15 @@ class Kernel(nn.Module, ABC):
     def lengthscale(self) -> Tensor:
         """Lengthscales (W, D), or (W, 1) if all inputs share them; NaN where there are none."""
 
-    @property
-    def columns(self) -> Tensor | None:
-        """Numbers of the inputs that the lengthscales are of; None if these are all."""
-        return None
+    def lengthscales(self, n_inputs: int) -> Tensor:
+        """Lengthscales (W, n_inputs) of the first inputs.
+
+        Infinite for those that the kernel does not see, NaN for those that it sees without one.
+        """
+        is_shared = self.lengthscale.shape[1] == 1
+        return (
+            self.lengthscale.expand(-1, n_inputs) if is_shared else self.lengthscale[:, :n_inputs]
+        )
 
     @abstractmethod
     def Kuu(self, Z: Tensor) -> Tensor:

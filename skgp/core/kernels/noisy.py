@@ -38,6 +38,9 @@ class NoisyKernel(Kernel):
     def lengthscale(self) -> Tensor:
         return self.kernel.lengthscale
 
+    def lengthscales(self, n_inputs: int) -> Tensor:
+        return self.kernel.lengthscales(n_inputs)
+
     def Kuu(self, Z: Tensor) -> Tensor:
         return self.kernel.Kuu(Z) + self._ratio(2) * _identity(Z)
 

@@ -190,6 +190,29 @@ def continued(schedule: Schedule, progress: float) -> float:
     return _CONTINUED * schedule(progress)
 
 
+def regained(n_steps: int, n_batches: int, shares: tuple[float, float], progress: float) -> float:
+    """Learning rate relative to its peak, in a chunk of a stream that goes on from a fit.
+
+    It rises with what the stream knows of its own: the rows since the fit, and the gradients that
+    an optimiser without memory has seen. The first steps of Adam follow signs alone, which at the
+    full rate leaves the optimum.
+
+    Parameters
+    ----------
+    n_steps : int
+        Steps since the fit and before the chunk.
+    n_batches : int
+        Steps of the chunk.
+    shares : (float, float)
+        Rows since the fit, relative to those that regain the full rate, before and after the chunk.
+    progress : float
+        Share of the chunk's steps that are done.
+    """
+    done = progress + 1.0 / n_batches  # with the step that is taken
+    share = shares[0] + done * (shares[1] - shares[0])
+    return min(1.0, share) * min(1.0, (n_steps + done * n_batches) / _RISING_STEPS)
+
+
 def falling(first: float, progress: float) -> float:
     """Learning rate relative to its peak: a cosine from a first rate to zero."""
     return 0.5 * first * (1.0 + math.cos(math.pi * progress))
