@@ -16,7 +16,12 @@ from skgp.fitting.recipe import Recipe
 from skgp.recipes.collapsed import build_exact, collapsed_recipe, conditioned_on, release
 
 
-@family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS, jitter=Deviation(default="1e-13"))
+@family(
+    texts={"auto_dtype": "float64"},
+    max_iter=ITERATIONS,
+    noise_floor=Deviation(default="1e-5"),
+    jitter=Deviation(default="1e-13"),
+)
 class ExactGPRegressor(GPRegressor):
     r"""Exact GP regression.
 

@@ -10,7 +10,7 @@ from skgp.core.objectives.objective import PREDICTIVE, gamma_predictive, renyi_d
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
-from skgp.estimators._layer_choices import NEURAL_MEAN, OWN_KERNELS
+from skgp.estimators._layer_choices import FOUND_INDUCING, NEURAL_MEAN, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -19,12 +19,13 @@ from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_noise, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import Beginning, no_start, refined_start, sparse_top
+from skgp.recipes.stack import ALL_INDUCING, Beginning, no_start, refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
 
 @family(
+    n_inducing=FOUND_INDUCING,
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
     share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
@@ -46,9 +47,10 @@ class PPGPRRegressor(GPRegressor):
 
     Parameters
     ----------
-    n_inducing : int, default=300
+    n_inducing : int or "auto", default="auto"
         Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. With
-        covariance="decoupled" these serve the variance.
+        covariance="decoupled" these serve the variance. "auto" is the number of rows up to 600, and
+        300 for more.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
@@ -170,7 +172,7 @@ class PPGPRRegressor(GPRegressor):
     def __init__(
         self,
         *,
-        n_inducing: int = 300,
+        n_inducing: int | Literal["auto"] = "auto",
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         beta_reg: float | Literal["auto"] = "auto",
         early_stopping: bool | Literal["auto"] = "auto",
@@ -239,6 +241,7 @@ class PPGPRRegressor(GPRegressor):
             optimizer=optimizer,
             epochs=replace(PREDICTIVE_EPOCHS, steady=LONGER_STEPS),
             start=refined_start if has_basis else no_start,
+            all_inducing=ALL_INDUCING,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -154,7 +154,12 @@ MakeBelow = Callable[["StackSpec", Setup, Tensor], Below]
 Top = Callable[["StackSpec", Setup, Kernel, Tensor, int], SparseLayer]
 Start = Callable[[SparseLayer, Tensor, Tensor, Tensor, float], Tensor]
 
-refined_start: Final[Start] = partial(start_hyperparameters, refined=True)
+
+def refined_start(
+    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
+) -> Tensor:
+    """An optimum of the bound, and the noise variances (W,) that go with it."""
+    return start_hyperparameters(layer, x, y, weight, noise_var, refined=True)
 
 
 def no_start(layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float) -> Tensor:
