@@ -32,6 +32,7 @@ from skgp import (
     NeuralMOGPEmbedding,
     scoring,
 )
+from skgp.core.numerics.elementwise import EAGER
 
 
 @pytest.fixture
@@ -44,7 +45,8 @@ def small_speed(monkeypatch):
     return speed
 
 
-def test_the_speed_of_every_model_is_measured(small_speed, capsys):
+def test_the_speed_of_every_model_is_measured(small_speed, monkeypatch, capsys):
+    monkeypatch.setattr(speed, "Passes", lambda **_: EAGER)  # compiling takes most of the time
     cases = [*small_speed.flat_cases(), *small_speed.deep_cases()]
     small_speed.compare(cases, n_features=2, repeats=1, predicts=True)
     printed = capsys.readouterr().out
