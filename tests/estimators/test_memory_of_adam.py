@@ -40,9 +40,35 @@ def check_memory(estimator, model, n_batches, decay):
 @pytest.mark.parametrize("family", [DSPPRegressor, PPGPRRegressor])
 def test_several_batches_forget_a_leap_after_five_hundred_steps(family, n_batches, decay):
     X = np.linspace(-1.0, 1.0, 30)[:, None]
+    y = np.sin(3.0 * X[:, 0]) + np.random.default_rng(0).standard_normal(30)
     estimator = family(early_stopping=False, **SMALL)
-    model = estimator.fit(X, np.sin(3.0 * X[:, 0])).model_
-    check_memory(estimator, model, n_batches, decay)
+    check_memory(estimator, estimator.fit(X, y).model_, n_batches, decay)
+
+
+@pytest.mark.parametrize(
+    ("variances", "n_batches", "share"),
+    [
+        ([0.04, 0.3], 1, 1.0),
+        ([0.0004, 0.0004], 1, 0.2),
+        ([0.0001, 0.0016], 1, 0.2),
+        ([0.0004, 0.0004], 2, 1.0),
+    ],
+)
+@pytest.mark.parametrize("family", [DSPPRegressor, PPGPRRegressor])
+def test_steps_are_shorter_where_one_batch_has_little_noise(family, variances, n_batches, share):
+    """By its standard deviation in tenths, the geometric mean over the outputs."""
+    X = np.linspace(-1.0, 1.0, 30)[:, None]
+    Y = np.column_stack([np.sin(3.0 * X[:, 0]), np.cos(5.0 * X[:, 0])])
+    estimator = family(early_stopping=False, dtype="float64", **SMALL)
+    model = estimator.fit(X, Y).model_
+    model.likelihood.start(torch.tensor(variances, dtype=torch.float64))
+    optimizer = estimator._recipe().optimizer(model, 30.0, n_batches)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    before = model.likelihood.log_excess_noise.detach().clone()
+    optimizer.step(lambda: torch.zeros(()), 1.0)
+    moves = (before - model.likelihood.log_excess_noise.detach()).numpy()
+    np.testing.assert_allclose(moves, share * estimator.learning_rate_init, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("n_batches", "decay"), [(1, 0.999), (2, 0.99)])
