@@ -222,7 +222,7 @@ class StackSpec:
     beginning : Beginning
         With a noise there, that is where kernel and noise start.
     all_inducing : int
-        Rows up to which one layer has an inducing input for each if their number is to be found.
+        Rows up to which one GP has an inducing input for each if their number is to be found.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -259,7 +259,8 @@ class StackSpec:
         number = self.inducing.n_inducing
         if number == "auto":
             if self.below is no_hidden:
-                return max(MANY_INDUCING, setup.n_rows if setup.n_rows <= self.all_inducing else 0)
+                has_all = n_gps == 1 and setup.n_rows <= self.all_inducing
+                return max(MANY_INDUCING, setup.n_rows if has_all else 0)
             if setup.fits_into(self.batch_size):
                 return SHARED_INDUCING if self.shares(n_gps) else FEW_INDUCING
             if not setup.fits_into(self.batch_size, FEW_BATCHES):

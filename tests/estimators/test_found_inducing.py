@@ -119,6 +119,15 @@ def test_few_further_rows_have_to_gain_and_many_cost_too_much(n, noise, number):
     assert _numbers(model.fit(*_rows(n, noise))) == [64, number]
 
 
+@pytest.mark.parametrize(
+    ("n", "n_outputs", "number"), [(400, 1, 400), (400, 2, 300), (620, 1, 300)]
+)
+def test_a_ppgpr_has_an_inducing_input_for_each_row_of_one_output(n, n_outputs, number):
+    X, y = _rows(n, 0.5)
+    model = PPGPRRegressor(max_iter=1, early_stopping=False, random_state=0)
+    assert _numbers(model.fit(X, np.column_stack([y] * n_outputs))) == [number]
+
+
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor, SVGPRegressor])
 def test_the_top_layer_keeps_the_jitter_beyond_one_batch(make):
     for batch_size, kept in ((60, 0.01), (50, 1.0)):
