@@ -38,12 +38,12 @@ _MAX_ITER: Final = Parameter(
         (but at least 3), more if they are fewer than $least_steps steps.
     """,
 )
-# `max_iter` of a family that has an optimum on small tables.
 # `jitter` of a family whose fits of small data sets begin at an optimum of the bound, or go to it.
 KEPT_JITTER: Final = """
     Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the kernel
     variance. Up to `batch_size` rows the top layer has a hundredth of it.
 """
+# `max_iter` of a family that has an optimum on small data sets.
 OPTIMUM_OR_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
@@ -52,8 +52,8 @@ OPTIMUM_OR_EPOCHS: Final = Deviation(
         as an epoch, and then the best q(u). This needs a full covariance, `beta_reg=1`,
         `optimizer="adam"`, `likelihood="normal"`, and neither `gamma`, `n_orthogonal`,
         `feature_extractor`, `early_stopping` nor `dtype="float32"`. With standardised inputs and
-        targets, an RBF or Matern kernel by name then has a weak prior: logarithms are hyperbolic
-        secants around where they start.
+        targets, an RBF or Matern kernel by name then has a weak prior: the logarithms of variance
+        and lengthscales have hyperbolic secant densities around where they start.
         Otherwise "auto" takes $auto_epochs epochs: fewer if these are more than $most_steps steps
         (but at least 3), more if they are fewer than $least_steps steps.
     """,

@@ -23,7 +23,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import LONGER_STEPS, SIGMA_POINT_EPOCHS, deep_recipe
 from skgp.recipes.hidden import QuadratureName, Sites
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.optimizers import adam_by_layers
+from skgp.recipes.optimizers import adam_by_layers, share_of
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import INITIAL_VAR, Beginning, refined_start
 from skgp.recipes.warping import Warping
@@ -57,8 +57,8 @@ class DSPPRegressor(GPRegressor):
         Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
         grows with M^2. A list has a number for each layer of GPs, from the inputs upwards; steps
         are shorter where the last is larger than the first. "auto" is 64 up to `batch_size` rows,
-        where more overfit, or 150 for functions that share them. If these leave more than a tenth
-        of the noise variance of up to 600 rows unexplained, the top layer has one for each row.
+        where more overfit, or 150 for functions that share them. Where these explain
+        too little of up to 600 rows for the noise that they have, the top layer has one for each.
         Up to ten times as many rows as in a batch it is three times the square root of their
         number, at most 300. It is 300 for more rows and for streams.
     $width
@@ -214,7 +214,9 @@ class DSPPRegressor(GPRegressor):
             variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
-            optimizer=partial(adam_by_layers, self.learning_rate_init),
+            optimizer=partial(
+                adam_by_layers, share_of(self.initial_noise), self.learning_rate_init
+            ),
             epochs=replace(SIGMA_POINT_EPOCHS, steady=LONGER_STEPS),
             start=refined_start,
         )

@@ -27,6 +27,7 @@ _USUAL_DECAY: Final = 0.999
 # Standard deviation of the noise, in units of that of the targets, that the usual rates suit.
 _USUAL_STD: Final = 0.1
 
+Share = Callable[[Model, int], float]  # of a model and a number of batches
 MakeOptimizer = Callable[[float, Model, float, int], Optimizer]
 
 
@@ -40,22 +41,47 @@ def batches_adam(learning_rate: float, model: Model, n_data: float, n_batches: i
     return _adam(learning_rate, model, _BATCHES_DECAY if n_batches > 1 else _USUAL_DECAY)
 
 
-def adam_by_noise(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
-    """`batches_adam` with shorter steps where one batch has little noise."""
-    rate = learning_rate * _noise_share(model, n_batches)
-    return batches_adam(rate, model, n_data, n_batches)
+def usual_share(model: Model, n_batches: int) -> float:
+    """The usual rate."""
+    return 1.0
 
 
-def adam_by_layers(learning_rate: float, model: Model, n_data: float, n_batches: int) -> Optimizer:
-    """`adam_by_noise`, and shorter steps too where the top layer is larger than the first one.
+def noise_share(model: Model, n_batches: int) -> float:
+    """Share of the usual rate that suits the noise of a data set of one batch.
+
+    The start is an optimum, as close to the targets as their noise allows. Steps that move a
+    function by more than a part of the standard deviation of the noise leave it.
+    """
+    if n_batches > 1 or not isinstance(model.likelihood, Gaussian):
+        return 1.0
+    log_var = model.likelihood.noise_var.detach().log().mean()  # geometric, over the outputs
+    return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)
+
+
+def share_of(initial_noise: float | None) -> Share:
+    """Of a fit that starts at an optimum, or at a noise that a user has chosen."""
+    return noise_share if initial_noise is None else usual_share
+
+
+def adam_by_share(
+    share: Share, learning_rate: float, model: Model, n_data: float, n_batches: int
+) -> Optimizer:
+    """`batches_adam` with a share of the usual rate."""
+    return batches_adam(learning_rate * share(model, n_batches), model, n_data, n_batches)
+
+
+def adam_by_layers(
+    share: Share, learning_rate: float, model: Model, n_data: float, n_batches: int
+) -> Optimizer:
+    """`adam_by_share`, with shorter steps too where the top layer is larger than the first one.
 
     A step moves a function by up to the rate times |a|_1, which grows with the root of the number
     of inducing inputs M, and the start of a layer with many of them is close to where it is to go.
     """
     layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
     n_first, n_top = (layer.Z.shape[-2] for layer in layers)
-    share = min(math.sqrt(n_first / n_top), _noise_share(model, n_batches))
-    return batches_adam(learning_rate * share, model, n_data, n_batches)
+    rate = learning_rate * min(math.sqrt(n_first / n_top), share(model, n_batches))
+    return batches_adam(rate, model, n_data, n_batches)
 
 
 def natural_gradients(
@@ -116,15 +142,3 @@ def natural_or_adam(
 def _adam(learning_rate: float, model: Model, second_moment_decay: float) -> Optimizer:
     parameters = [p for p in model.parameters() if p.requires_grad]
     return Adam(parameters, learning_rate, second_moment_decay)
-
-
-def _noise_share(model: Model, n_batches: int) -> float:
-    """Share of the usual rate that suits the noise of a data set of one batch.
-
-    The start is then an optimum, as close to the targets as their noise allows. Steps that move a
-    function by more than a part of the standard deviation of the noise leave it.
-    """
-    if n_batches > 1 or not isinstance(model.likelihood, Gaussian):
-        return 1.0
-    log_var = model.likelihood.noise_var.detach().log().mean()  # geometric, over the outputs
-    return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)

@@ -20,7 +20,7 @@ def decoupled_top(
     n_inducing_mean: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
     """GPs whose mean has inducing inputs of its own, or none (parametric GP paper, section 3.2)."""
-    Z = each_gp(kernel, setup.centres(h, spec.n_inducing(setup)))
+    Z = each_gp(kernel, setup.centres(h, spec.n_inducing(setup, n_gps)))
     if n_inducing_mean == 0:
         centred = CentredPosterior((len(Z), Z.shape[1]), INITIAL_VAR)
         return SparseGP(kernel, Z, centred, spec.inducing.jitter)
@@ -46,7 +46,7 @@ def orthogonal_top(
     n_orthogonal: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
     """GPs whose mean has a second basis, orthogonal to that of q(u)."""
-    n_inducing = spec.n_inducing(setup)
+    n_inducing = spec.n_inducing(setup, n_gps)
     Z = setup.centres(h, n_inducing)
     joint = setup.centres(h, n_inducing + n_orthogonal)
     n_more = len(joint) - len(Z)  # fewer than asked for if there are few distinct rows

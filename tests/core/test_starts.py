@@ -430,3 +430,14 @@ def test_posterior_of_rows_that_nearly_coincide_starts_small_however_much_they_w
         start_posterior(layer, x, y, torch.ones(2).double(), noise_var, weight)
         sizes.append(layer.posterior.mu.abs().max().item())
     assert sizes[0] < sizes[1] == sizes[2] < 10.0
+
+
+def test_a_refined_start_finds_that_there_is_no_noise(rng):
+    """Down to a millionth of the variance of the targets."""
+    x = torch.from_numpy(rng.uniform(-1.0, 1.0, (80, 1)))
+    kernel = Stationary("rbf", 1, 1, 1.0).double()
+    posterior = FullPosterior(torch.zeros(1, 80, dtype=torch.float64), 1.0)
+    layer = SparseGP(kernel, x.clone().unsqueeze(0), posterior, 1e-8).double()
+    weight = torch.ones(80, dtype=torch.float64)
+    noise_var = start_hyperparameters(layer, x, torch.sin(2.0 * x).mT, weight, 0.1, refined=True)
+    assert 1e-6 <= noise_var.item() < 1e-5

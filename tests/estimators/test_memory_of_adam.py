@@ -46,20 +46,24 @@ def test_several_batches_forget_a_leap_after_five_hundred_steps(family, n_batche
 
 
 @pytest.mark.parametrize(
-    ("variances", "n_batches", "share"),
+    ("variances", "n_batches", "initial_noise", "share"),
     [
-        ([0.04, 0.3], 1, 1.0),
-        ([0.0004, 0.0004], 1, 0.2),
-        ([0.0001, 0.0016], 1, 0.2),
-        ([0.0004, 0.0004], 2, 1.0),
+        ([0.04, 0.3], 1, None, 1.0),
+        ([0.0004, 0.0004], 1, None, 0.2),
+        ([0.0001, 0.0016], 1, None, 0.2),
+        ([0.0004, 0.0004], 2, None, 1.0),
+        ([0.0004, 0.0004], 1, 0.0004, 1.0),  # the start is no optimum
     ],
 )
 @pytest.mark.parametrize("family", [DSPPRegressor, PPGPRRegressor])
-def test_steps_are_shorter_where_one_batch_has_little_noise(family, variances, n_batches, share):
+def test_steps_are_shorter_where_one_batch_has_little_noise(
+    family, variances, n_batches, initial_noise, share
+):
     """By its standard deviation in tenths, the geometric mean over the outputs."""
     X = np.linspace(-1.0, 1.0, 30)[:, None]
     Y = np.column_stack([np.sin(3.0 * X[:, 0]), np.cos(5.0 * X[:, 0])])
-    estimator = family(early_stopping=False, dtype="float64", **SMALL)
+    params = {"early_stopping": False, "dtype": "float64", "initial_noise": initial_noise, **SMALL}
+    estimator = family(**params)
     model = estimator.fit(X, Y).model_
     model.likelihood.start(torch.tensor(variances, dtype=torch.float64))
     optimizer = estimator._recipe().optimizer(model, 30.0, n_batches)
