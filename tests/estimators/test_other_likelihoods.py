@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from skgp import DGPRegressor, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.distributions import CountMixture, NormalMixture
 from skgp.files import load, save
+from skgp.recipes import outputs
 from skgp.scoring import crps, neg_nll_scorer, nll
 
 N, N_NEW = 250, 150
@@ -210,6 +212,17 @@ def test_targets_that_repeat_are_not_without_noise(family: str) -> None:
     std = model.predict(np.arange(5.0)[:, np.newaxis], return_std=True)[1]
     empirical = np.array([y[X[:, 0] == x].std() for x in range(5)])
     np.testing.assert_array_less(std, 4.0 * empirical + 0.2)
+
+
+def test_noise_starts_at_the_distance_from_the_mean_of_ten_other_rows() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.uniform(-2.0, 2.0, (30, 2)), rng.standard_normal(30)
+    like = torch.ones(30, dtype=torch.float64)
+    ours = outputs._log_noise(torch.from_numpy(x), torch.from_numpy(y)[:, None], like, 1e-12)
+    for i in range(30):
+        others = [j for j in np.argsort(np.linalg.norm(x - x[i], axis=1)) if j != i][:10]
+        expected = 2.0 * np.log(abs(y[i] - y[others].mean())) - outputs._LOG_CHI_SQUARED
+        assert ours[0, i].item() == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_noise_of_weighted_rows_starts_as_that_of_their_copies() -> None:
