@@ -1,9 +1,11 @@
 """Defaults on known functions, with little noise, much, and some that is not normal.
 
     OMP_NUM_THREADS=1 python -m benchmarks.functions --rows 100 300 [--seeds 0] [--only piston ...]
+    OMP_NUM_THREADS=1 python -m benchmarks.functions --files DIR/large/*.npz --rows 100 300 1000
 
-The columns are NLL / CRPS of 1,000 further rows in units of the standard deviation of the
-training targets, the share of these in 90 % intervals, and process time of a fit in seconds.
+With `--files`, random rows of data sets stand in place of functions. The columns are NLL / CRPS of
+1,000 further rows in units of the standard deviation of the training targets, the share of these in
+90 % intervals, and process time of a fit in seconds.
 """
 
 import argparse
@@ -11,6 +13,8 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
+from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
@@ -19,6 +23,7 @@ import numpy as np
 from benchmarks._known_functions import FUNCTIONS, Make
 from benchmarks._markdown import head, line
 from benchmarks._scikit_learn_gp import ScikitLearnGP
+from benchmarks._subsamples import subsample
 from skgp import DSPPRegressor, PPGPRRegressor, SVGPRegressor
 
 N_TEST: Final = 1000
@@ -30,9 +35,9 @@ METHODS: Final[dict[str, Callable[[], Any]]] = {
 }
 
 
-def scores(make: Make, n_rows: int, seed: int, method: str) -> list[float]:
+def scores(name: str, make: Make, n_rows: int, seed: int, method: str) -> list[float]:
     """NLL, CRPS, coverage and seconds of a fit of so many rows."""
-    rng = np.random.default_rng([seed, n_rows, crc32(make.__name__.encode())])
+    rng = np.random.default_rng([seed, n_rows, crc32(name.encode())])
     X, y = make(rng, n_rows + N_TEST)
     X, X_new, y, y_new = X[:n_rows], X[n_rows:], y[:n_rows], y[n_rows:]
     start = time.process_time()
@@ -54,23 +59,23 @@ def cell(of_seeds: list[list[float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    names = [make.__name__ for make in FUNCTIONS]
+    known = {make.__name__: make for make in FUNCTIONS}
     parser.add_argument("--rows", type=int, nargs="+", default=[300])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--only", nargs="+", choices=names, default=names)
+    parser.add_argument("--only", nargs="+", choices=known, default=list(known))
+    parser.add_argument("--files", type=Path, nargs="+", default=[])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    sources = {path.stem: subsample(path) for path in arguments.files}
+    sources = sources or {name: known[name] for name in arguments.only}
     print("\n".join(head(["function", "rows", *arguments.methods])), flush=True)
-    for n_rows in arguments.rows:
-        for make in FUNCTIONS:
-            if make.__name__ not in arguments.only:
-                continue
-            cells = [
-                cell([scores(make, n_rows, seed, method) for seed in arguments.seeds])
-                for method in arguments.methods
-            ]
-            print(line([make.__name__, str(n_rows), *cells])[0], flush=True)
+    for n_rows, (name, make) in product(arguments.rows, sources.items()):
+        cells = [
+            cell([scores(name, make, n_rows, seed, method) for seed in arguments.seeds])
+            for method in arguments.methods
+        ]
+        print(line([name, str(n_rows), *cells])[0], flush=True)
 
 
 if __name__ == "__main__":

@@ -54,22 +54,40 @@ def test_rows_vary_and_are_finite(make):
     assert y.std() > 0.0
 
 
-def test_scores_are_in_units_of_the_training_targets(capsys, monkeypatch):
-    arguments = ["functions", "--rows", "40", "--only", "smooth", "--methods", "scikit-learn GP"]
-    monkeypatch.setattr("sys.argv", arguments)
-    functions.main()
-    *_, printed = capsys.readouterr().out.splitlines()
-    rng = np.random.default_rng([0, 40, functions.crc32(b"smooth")])
-    X, y = known.smooth(rng, 1040)
-    scaler = StandardScaler().fit(X[:40])
+def by_hand(X, y, n_rows):
+    """NLL in units of the training targets and coverage of scikit-learn's GP on the further rows."""
+    scaler = StandardScaler().fit(X[:n_rows])
     kernel = ConstantKernel() * Matern(np.ones(2), nu=2.5) + WhiteKernel()
     gp = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
-    gp.fit(scaler.transform(X[:40]), y[:40])
-    mean, std = gp.predict(scaler.transform(X[40:]), return_std=True)
-    z = (y[40:] - mean) / std
-    nll = np.mean(0.5 * z**2 + np.log(std * math.sqrt(2.0 * math.pi) / y[:40].std()))
-    covered = np.mean(np.abs(z) < 1.6448536)
+    gp.fit(scaler.transform(X[:n_rows]), y[:n_rows])
+    mean, std = gp.predict(scaler.transform(X[n_rows:]), return_std=True)
+    z = (y[n_rows:] - mean) / std
+    nll = np.mean(0.5 * z**2 + np.log(std * math.sqrt(2.0 * math.pi) / y[:n_rows].std()))
+    return f"{nll:.3f}", f"{np.mean(np.abs(z) < 1.6448536):.2f}"
+
+
+def printed_line(monkeypatch, capsys, *arguments):
+    """Name, rows, NLL and coverage of the last line that the program prints."""
+    options = ["--rows", "40", "--methods", "scikit-learn GP"]
+    monkeypatch.setattr("sys.argv", ["functions", *options, *arguments])
+    functions.main()
+    *_, printed = capsys.readouterr().out.splitlines()
     _, name, rows, cell, _ = (part.strip() for part in printed.split("|"))
-    assert (name, rows) == ("smooth", "40")
-    assert cell.startswith(f"{nll:.3f} / ")
-    assert cell.split(" / ")[2] == f"{covered:.2f}"
+    nll, _, covered, _ = cell.split(" / ")
+    return name, rows, nll, covered
+
+
+def test_scores_are_in_units_of_the_training_targets(capsys, monkeypatch):
+    printed = printed_line(monkeypatch, capsys, "--only", "smooth")
+    rng = np.random.default_rng([0, 40, functions.crc32(b"smooth")])
+    assert printed == ("smooth", "40", *by_hand(*known.smooth(rng, 1040), 40))
+
+
+def test_rows_of_files_stand_in_place_of_functions(tmp_path, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 2))
+    y = X @ [1.0, 2.0] + 0.5 * rng.normal(size=1100)
+    np.savez(tmp_path / "lines.npz", X=X, Y=np.c_[y, np.full(1100, np.nan)])
+    printed = printed_line(monkeypatch, capsys, "--files", str(tmp_path / "lines.npz"))
+    chosen = np.random.default_rng([0, 40, functions.crc32(b"lines")]).permutation(1100)[:1040]
+    assert printed == ("lines", "40", *by_hand(X[chosen], y[chosen], 40))
