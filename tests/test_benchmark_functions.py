@@ -55,7 +55,7 @@ def test_rows_vary_and_are_finite(make):
 
 
 def by_hand(X, y, n_rows):
-    """NLL in units of the training targets and coverage of scikit-learn's GP on the further rows."""
+    """NLL in units of the training targets, and coverage, of further rows: scikit-learn's GP."""
     scaler = StandardScaler().fit(X[:n_rows])
     kernel = ConstantKernel() * Matern(np.ones(2), nu=2.5) + WhiteKernel()
     gp = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
