@@ -204,7 +204,7 @@ class ExactLayers(CollapsedLayers):
         if n > self.n_affordable:
             check_memory(n, len(rows.y), x.element_size(), self.gp.solver.takes(n), x.device)
             self.n_affordable = n
-        return exact_log_marginal(self.gp, rows, noise_var)
+        return exact_log_marginal(self.gp, rows, noise_var, self.gp.solver)
 
     def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
         self.with_rows(rows.x).condition(rows, noise_var)
@@ -272,7 +272,8 @@ def bound_loss(
 ) -> Tensor:
     """Training loss of all rows, nats per row: minus the collapsed bound, and the priors.
 
-    Inducing inputs move unless they are all that there are.
+    Inducing inputs move unless they are all that there are: then the bound is, but for the jitter,
+    the log marginal likelihood.
     """
     layer = cast(SparseGP, model.stack.top)
     rows = _observed(model, batch, n_data)
@@ -280,9 +281,12 @@ def bound_loss(
     x = rows.x[count[0] > 0]
     # Equal inputs are neighbours, for the rows are merged.
     n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
-    Z = layer.Z if layer.Z.shape[-2] < n_distinct else layer.Z.detach()
     noise_var = model.likelihood.noise_var
-    bound = collapsed_bound(layer.kernel, Z, rows.x, y, count[0], noise_var, layer.jitter).sum()
+    if layer.Z.shape[-2] < n_distinct:
+        given = layer.kernel, layer.Z, rows.x, y, count[0], noise_var, layer.jitter
+        bound = collapsed_bound(*given).sum()
+    else:
+        bound = exact_log_marginal(layer, rows, noise_var).sum()
     prior = model.stack.log_prior() + (layer.kernel.log_weak_prior() if is_standardised else 0.0)
     return -(bound + prior) / n_data
 

@@ -58,9 +58,9 @@ def rows_of(problem):
 
 def exact_log_marginal(**problem):
     """For priors whose parameters are any tensors."""
-    names = ("kernel", "mean", "jitter", "solver")
-    prior = SimpleNamespace(**{name: problem[name] for name in names})
-    return exact.exact_log_marginal(prior, rows_of(problem), problem["noise_var"])
+    prior = SimpleNamespace(**{name: problem[name] for name in ("kernel", "mean", "jitter")})
+    rows, solver = rows_of(problem), problem["solver"]
+    return exact.exact_log_marginal(prior, rows, problem["noise_var"], solver)
 
 
 def value_of(problem, **changes):

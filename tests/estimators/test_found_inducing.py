@@ -154,7 +154,7 @@ def test_a_larger_top_layer_takes_shorter_steps():
 
 @pytest.mark.parametrize(
     ("n", "params", "number"),
-    [(400, {}, 400), (400, {"max_iter": 2}, 300), (700, {}, 300), (400, {"n_inducing": 50}, 50)],
+    [(400, {}, 400), (400, {"max_iter": 2}, 300), (1600, {}, 300), (400, {"n_inducing": 50}, 50)],
 )
 def test_an_optimum_has_an_inducing_input_for_each_row(n, params, number, monkeypatch):
     monkeypatch.setattr("skgp.recipes.collapsed._BOUND_ITERATIONS", 2)

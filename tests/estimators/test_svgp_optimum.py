@@ -60,6 +60,15 @@ def test_bound_of_the_fitted_posterior_is_the_collapsed_one(table, rng, n_induci
     assert value == pytest.approx(-dense_bound(model, x, targets, weight) / n_data, rel=1e-6)
 
 
+def dense_log_marginal(model, x, y, weight):
+    """log N(y; c, Kff + noise) of a fitted model, rows repeated."""
+    layer, noise = model.stack_.top, model.model_.likelihood.noise_var.item()
+    rows = np.repeat(np.arange(len(x)), weight)
+    K = layer.kernel.Kuu(x[rows][None])[0].detach().numpy() * layer.kernel.variance.item()
+    density = multivariate_normal(np.full(len(rows), layer.mean.item()), K + noise * np.eye(len(K)))
+    return density.logpdf(y[rows, 0].numpy())
+
+
 def test_fit_ends_at_an_optimum_of_bound_and_prior(table):
     """Moves by a hundredth of each parameter on its logarithmic scale lower their sum."""
     X, y = table
@@ -72,7 +81,7 @@ def test_fit_ends_at_an_optimum_of_bound_and_prior(table):
         lengthscales = kernel.lengthscale.detach().numpy().ravel()
         prior = hypsecant(0.5 * np.log(2.0)).logpdf(np.log(lengthscales)).sum()
         prior += hypsecant.logpdf(np.log(kernel.variance.item()))
-        return dense_bound(model, x, targets, ones) + prior
+        return dense_log_marginal(model, x, targets, ones) + prior
 
     best = total()
     parameters = [*kernel.parameters(), likelihood.log_excess_noise, model.stack_.top.mean]
@@ -140,11 +149,11 @@ def test_inducing_inputs_move_where_they_are_few(table):
 def test_missing_targets_of_one_column_are_rows_left_out(table):
     X, y = table
     holes = np.where(np.arange(len(y)) % 4 == 0, np.nan, y)
-    # Sums go over other rows, and the line searches amplify their rounding by the condition of Kuu.
+    # Sums go over other rows, and the line searches amplify their rounding.
     parameters = {"normalize_X": False, "random_state": 0, "jitter": 1e-2}
     model = SVGPRegressor(**parameters).fit(X, holes[:, None])
     other = SVGPRegressor(**parameters).fit(X[~np.isnan(holes)], y[~np.isnan(holes)])
-    np.testing.assert_allclose(model.predict(X)[:, 0], other.predict(X), rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X)[:, 0], other.predict(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -212,16 +221,16 @@ def test_kernel_of_a_user_has_no_weak_prior(table):
     kernel = gpytorch.kernels.RBFKernel(ard_num_dims=2)
     model = SVGPRegressor(kernel=kernel, random_state=0).fit(X, y)
     x, targets = scaled(model, X, y)
-    bound = dense_bound(model, x, targets, np.ones(len(y), dtype=int))
-    assert model.loss_curve_[-1] == pytest.approx(-bound / len(y), abs=1e-8)
+    value = dense_log_marginal(model, x, targets, np.ones(len(y), dtype=int))
+    assert model.loss_curve_[-1] == pytest.approx(-value / len(y), abs=1e-8)
 
 
 def test_units_that_nobody_standardised_have_no_weak_prior(table):
     X, y = table
     model = SVGPRegressor(normalize_X=False, normalize_y=False, random_state=0).fit(X, y - 50.0)
     x, targets = scaled(model, X, y - 50.0)
-    bound = dense_bound(model, x, targets, np.ones(len(y), dtype=int))
-    assert model.loss_curve_[-1] == pytest.approx(-bound / len(y), abs=1e-6)
+    value = dense_log_marginal(model, x, targets, np.ones(len(y), dtype=int))
+    assert model.loss_curve_[-1] == pytest.approx(-value / len(y), abs=1e-6)
 
 
 def test_progress_verbosity_and_validation_rows(table, capsys):

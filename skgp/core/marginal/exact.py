@@ -15,6 +15,7 @@ from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.layer import Basis, Layer, in_groups
+from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
@@ -210,7 +211,12 @@ class ExactGP(Layer):
         return torch.zeros_like(self.noise_var[0])
 
 
-def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+def exact_log_marginal(
+    layer: ExactGP | SparseGP,
+    rows: ObservedRows,
+    noise_var: Tensor,
+    solver: ConjugateGradients | None = None,
+) -> Tensor:
     """Log marginal likelihood of W independent GPs, differentiable in the parameters.
 
     A row of weight k counts as k rows with the same inputs and targets, and noise s2 each:
@@ -218,11 +224,13 @@ def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Te
 
     Parameters
     ----------
-    gp : ExactGP
-        Kernel, constant means, jitter and solver, with which the value of a large table is an
-        estimate; the rows it is conditioned on have no part in it.
+    layer : ExactGP or SparseGP
+        Kernel, constant means and jitter; neither the rows that it is conditioned on nor its
+        inducing inputs have a part in it.
     rows : ObservedRows
     noise_var : Tensor of shape (W,)
+    solver : ConjugateGradients, optional
+        With it the value of a large data set is an estimate.
 
     Returns
     -------
@@ -234,15 +242,16 @@ def exact_log_marginal(gp: ExactGP, rows: ObservedRows, noise_var: Tensor) -> Te
     NotPositiveDefiniteError
         If K + noise has no Cholesky factor.
     """
-    kernel, solver = gp.kernel, gp.solver
-    r, count = rows.residuals_and_counts(gp.mean)
+    kernel = layer.kernel
+    r, count = rows.residuals_and_counts(layer.mean)
     shares = _shares(rows, count, noise_var)
     r = r * shares
     K, shift = _system(kernel, rows.x, count, shares, noise_var)
-    if solver.takes(len(rows.x)):
-        log_det, quadratic = solver.log_det_and_quadratic(K, _with_jitter(K, shift, gp.jitter), r)
+    if solver is not None and solver.takes(len(rows.x)):
+        diagonal = _with_jitter(K, shift, layer.jitter)
+        log_det, quadratic = solver.log_det_and_quadratic(K, diagonal, r)
     else:
-        log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, gp.jitter)
+        log_det, quadratic = log_det_and_quadratic(_add_diagonal(K, shift), r, layer.jitter)
     noise = rows.all_noise(noise_var)
     return _log_density(kernel, count, noise, shift, log_det, quadratic)
 
