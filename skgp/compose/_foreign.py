@@ -134,9 +134,8 @@ def _of_proba(model: Any, X: Any) -> Any:
     if not hasattr(model, "predict_proba"):
         raise TypeError(
             f"{name} offers no predictive distribution: it has neither predict_dist nor "
-            "predict_proba, its predict takes neither return_std nor quantiles, and predict_dist "
-            "looks inside searches, Pipeline, TransformedTargetRegressor, FrozenEstimator and "
-            "classifiers with a threshold only."
+            "predict_proba, and its predict takes neither return_std nor quantiles. Take a "
+            "regressor that has one of them; those of skgp take a y of several columns as it is."
         )
     dist = model.predict_proba(X)
     if not all(callable(getattr(dist, method, None)) for method in _DISTRIBUTION_METHODS):

@@ -389,6 +389,9 @@ def test_invalid_multioutput_is_refused(
 @pytest.mark.parametrize(
     ("score", "argument"),
     [
+        (pinball_loss, {"alpha": [0.1, 0.9]}),
+        (pinball_loss, {"alpha": "0.5"}),
+        (interval_score, {"coverage": [0.5, 0.9]}),
         (pinball_loss, {"alpha": 0.0}),
         (pinball_loss, {"alpha": 1.0}),
         (interval_score, {"coverage": 1.0}),
@@ -398,9 +401,9 @@ def test_invalid_multioutput_is_refused(
         (energy_score, {"n_samples": 1}),
     ],
 )
-def test_invalid_levels_are_refused(score: Any, argument: dict[str, float]) -> None:
+def test_invalid_levels_are_refused(score: Any, argument: dict[str, Any]) -> None:
     dist = NormalMixture.normal(np.zeros((3, 2)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match=next(iter(argument))):
+    with pytest.raises(ValueError, match=f"^{next(iter(argument))}"):
         score(np.zeros((3, 2)), dist, **argument)
 
 
