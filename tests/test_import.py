@@ -31,5 +31,6 @@ except AttributeError as error:
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.splitlines() == [
-        "skgp.scoring._scores skgp.plotting skgp.streams", "module 'skgp' has no attribute 'scorings'"
-    ]  # fmt: skip
+        "skgp.scoring._scores skgp.plotting skgp.streams",
+        "module 'skgp' has no attribute 'scorings'",
+    ]
