@@ -104,9 +104,7 @@ def test_regressor_of_means_alone_is_refused(rows: tuple[Any, Any]) -> None:
     with pytest.raises(TypeError, match="RandomForestRegressor offers no predictive distribution"):
         skgp.predict_dist(forest, rows[0])
     each = MultiOutputRegressor(BayesianRidge()).fit(rows[0], rows[0])
-    with pytest.raises(
-        TypeError, match=r"^MultiOutputRegressor .*y of several columns as it is\.$"
-    ):
+    with pytest.raises(TypeError, match=r"^MultiOutputRegressor .* a y of several columns"):
         skgp.predict_dist(each, rows[0])
 
 
