@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.linear_model import ARDRegression, BayesianRidge
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -102,6 +103,9 @@ def test_regressor_of_means_alone_is_refused(rows: tuple[Any, Any]) -> None:
     forest = RandomForestRegressor(2).fit(*rows)
     with pytest.raises(TypeError, match="RandomForestRegressor offers no predictive distribution"):
         skgp.predict_dist(forest, rows[0])
+    each = MultiOutputRegressor(BayesianRidge()).fit(rows[0], rows[0])
+    with pytest.raises(TypeError, match=r"^MultiOutputRegressor .* a y of several columns"):
+        skgp.predict_dist(each, rows[0])
 
 
 SPARSE = {"n_inducing": 10, "max_iter": 2, "random_state": 0}

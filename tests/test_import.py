@@ -17,3 +17,20 @@ def test_import_leaves_out_what_is_slow_or_optional() -> None:
     loaded = set(out.stdout.split())
     assert "skgp.estimators.svgp" in loaded
     assert not loaded & set(WAITING)
+
+
+def test_subpackages_are_loaded_when_they_are_named() -> None:
+    code = """
+import skgp
+y = skgp.datasets.load_motorcycle(return_X_y=True)[1]
+print(skgp.scoring.crps.__module__, skgp.plotting.__name__, skgp.streams.__name__)
+try:
+    skgp.scorings
+except AttributeError as error:
+    print(error)
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.splitlines() == [
+        "skgp.scoring._scores skgp.plotting skgp.streams",
+        "module 'skgp' has no attribute 'scorings'",
+    ]

@@ -72,6 +72,16 @@ def test_device_auto_is_the_card_if_there_is_one(monkeypatch: Any) -> None:
     assert asked == ["cuda"]
 
 
+@pytest.mark.parametrize(
+    ("device", "reason"), [("gpu", "Expected one of cpu"), ("fpga", "Could not run")]
+)
+def test_a_device_that_is_not_there_gets_one_line(device: str, reason: str) -> None:
+    message = rf"^device='{device}' is not available here: use 'cpu', .*'auto'.* \({reason}.*\)$"
+    with pytest.raises(ValueError, match=message) as caught:
+        skgp.SVGPRegressor(device=device).fit([[0.0], [1.0]], [0.0, 1.0])
+    assert len(str(caught.value)) < 250
+
+
 class _Like:
     device = torch.device("cpu")
 

@@ -85,7 +85,9 @@ def cross_val_predict_dist(
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if not np.array_equal(np.sort(order), np.arange(n_rows)):
         raise ValueError(
-            "The test sets of cv must be a partition: each row of X in exactly one of them."
+            "The test sets of cv must be a partition: each row of X in exactly one of them. With "
+            "TimeSeriesSplit, ShuffleSplit or repeats, predict fold by fold and join the parts by "
+            "skgp.distributions.concat."
         )
     fits = Parallel(n_jobs=n_jobs)(
         delayed(_fit_and_predict)(clone(estimator), X, y, train, test, fit_params, n_rows)

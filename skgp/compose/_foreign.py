@@ -31,6 +31,7 @@ def foreign_distribution(model: Any, X: Any, predict_dist: Callable[[Any, Any], 
         If it offers none; the message names its class.
     """
     from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+    from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 
     if isinstance(model, BaggingRegressor):
         return _mixture_of_bag(model, X, predict_dist)
@@ -38,6 +39,11 @@ def foreign_distribution(model: Any, X: Any, predict_dist: Callable[[Any, Any], 
         return _mixture_of_voters(model, X, predict_dist)
     if isinstance(model, StackingRegressor):
         return _of_final_estimator(model, X, predict_dist)
+    if isinstance(model, MultiOutputRegressor | RegressorChain):
+        raise TypeError(
+            f"{name_of(model)} offers no predictive distribution: regressors of skgp take a y of "
+            "several columns without it."
+        )
     if hasattr(model, "pred_dist"):
         return _of_ngboost(model, X)
     arguments = _arguments_of_predict(model)
@@ -134,9 +140,7 @@ def _of_proba(model: Any, X: Any) -> Any:
     if not hasattr(model, "predict_proba"):
         raise TypeError(
             f"{name} offers no predictive distribution: it has neither predict_dist nor "
-            "predict_proba, its predict takes neither return_std nor quantiles, and predict_dist "
-            "looks inside searches, Pipeline, TransformedTargetRegressor, FrozenEstimator and "
-            "classifiers with a threshold only."
+            "predict_proba, and its predict takes neither return_std nor quantiles."
         )
     dist = model.predict_proba(X)
     if not all(callable(getattr(dist, method, None)) for method in _DISTRIBUTION_METHODS):

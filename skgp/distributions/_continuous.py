@@ -367,6 +367,7 @@ def probabilities(q: npt.ArrayLike) -> FloatArray:
         raise ValueError(f"q must be a scalar or one-dimensional, got shape {levels.shape}")
     if not levels.size:
         raise ValueError("q is empty: pass one level in [0, 1] or more")
-    if not np.all((levels >= 0.0) & (levels <= 1.0)):
-        raise ValueError("q must lie in [0, 1]")
+    wrong = levels[~((levels >= 0.0) & (levels <= 1.0))]
+    if wrong.size:
+        raise ValueError(f"q must lie in [0, 1], got {wrong[0]:g}: the level of 90 % is 0.9")
     return levels

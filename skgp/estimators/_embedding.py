@@ -255,7 +255,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         refuse_sparse(X, "X")
         refuse_times(X, "X")
         X = unmasked(X, "X", fill=True)
-        with reading("X"):
+        with reading("X", X):
             checked = validate_data(
                 self, X, reset=reset, dtype=np.float64, ensure_all_finite=finite, copy=True
             )

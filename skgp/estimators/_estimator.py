@@ -388,7 +388,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _inputs(self, X: Any) -> Array:
         """Validated inputs of a prediction."""
         X = inputs_to_check(X, "X")
-        with reading("X"):
+        with reading("X", X):
             return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
 

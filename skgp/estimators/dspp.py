@@ -54,13 +54,14 @@ class DSPPRegressor(GPRegressor):
     Parameters
     ----------
     n_inducing : int, list of int, or "auto", default="auto"
-        Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
-        grows with M^2. A list has a number for each layer of GPs, from the inputs upwards; steps
-        are shorter where the last is larger than the first. "auto" is 64 up to `batch_size` rows,
-        where more overfit, or 150 for functions that share them. Where these explain
-        too little of up to 600 rows for the noise that they have, the top layer has one for each.
-        Up to ten times as many rows as in a batch it is three times the square root of their
-        number, at most 300. It is 300 for more rows and for streams.
+        Number M of inducing inputs of each GP: points, initialised by k-means, whose function
+        values stand in for all rows. The cost per row and node grows with M^2. A list has a number
+        for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
+        than the first. "auto" is 64 up to `batch_size` rows, where more overfit, or 150 for
+        functions that share them. Where these explain too little of up to 600 rows for the noise
+        that they have, the top layer has one for each. Up to ten times as many rows as in a batch
+        it is three times the square root of their number, at most 300. It is 300 for more rows and
+        for streams.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it

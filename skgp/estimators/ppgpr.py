@@ -48,7 +48,8 @@ class PPGPRRegressor(GPRegressor):
     Parameters
     ----------
     n_inducing : int or "auto", default="auto"
-        Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. With
+        Number M of inducing inputs: points, initialised by k-means, whose function values stand in
+        for all rows. More of them follow finer detail; the cost per row grows with M^2. With
         covariance="decoupled" these serve the variance. "auto" is the number of rows up to 600 of
         one output, and 300 otherwise.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"

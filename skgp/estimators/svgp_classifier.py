@@ -29,8 +29,8 @@ class SVGPClassifier(Classifier):
     ----------
     $kernel
     n_inducing : int, default=300
-        Number M of inducing inputs, initialised by k-means; the cost per row and latent function
-        grows with M^2.
+        Number M of inducing inputs: points, initialised by k-means, whose function values stand in
+        for all rows. The cost per row and latent function grows with M^2.
     $max_iter
     $early_stopping
     $random_state

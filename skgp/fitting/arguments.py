@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils.validation import check_array
 
 from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.maps import kept_on_disk
@@ -21,6 +22,18 @@ from skgp.distributions._given import unmasked
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
 
 _TIMES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)  # also those of pandas
+
+_MOST_NAMED: Final = 10  # columns in a message
+_TEXT: Final = "could not convert string"
+# What scikit-learn says of values that are no finite numbers, and what to do in which argument.
+_REMEDIES: Final[dict[str, dict[str, str]]] = {
+    _TEXT: {
+        "X": "encode it, by OneHotEncoder(sparse_output=False) in a pipeline for instance",
+        "y": "pass numbers, or take a classifier for labels",
+    },
+    "contains NaN": {"X": "fill it in, by SimpleImputer() in a pipeline, or drop the rows"},
+    "contains infinity": {"X": "replace it, or drop the rows"},
+}
 
 
 class KernelNames(StrOptions):
@@ -39,21 +52,62 @@ class KernelNames(StrOptions):
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
+def reading(name: str, values: Any = None) -> Iterator[None]:
     """Name the argument that NumPy, torch or a library of tables cannot turn into numbers.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    values : array-like, optional
+        The argument itself, if its columns that hold text, NaN or infinity are to be named.
 
     Raises
     ------
     ValueError, TypeError
-        In the place of errors of other types; those that scikit-learn raises pass.
+        In the place of errors of other types. What scikit-learn says of text, NaN and infinity
+        gets the columns and a remedy; its other errors pass.
     """
     try:
         yield
     except (ValueError, TypeError, ArithmeticError, RuntimeError) as error:
+        fault = next((fault for fault in _REMEDIES if fault in str(error)), None)
+        if fault is not None:
+            raise ValueError(_located(error, fault, name, values)) from error
         if type(error) in (ValueError, TypeError):
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} cannot be read as an array of numbers: {error}") from error
+
+
+def _located(error: Exception, fault: str, name: str, values: Any) -> str:
+    """The first sentence of an error, the columns at fault, and what to do."""
+    columns = _columns_with(fault, values)
+    more = ", ..." * (len(columns) > _MOST_NAMED)
+    named = ", ".join(map(repr, columns[:_MOST_NAMED])) + more
+    where = f" in column(s) [{named}]" if columns else ""
+    argument = name.split("_")[0]  # without the suffix of validation rows
+    remedy = _REMEDIES[fault].get(argument, "pass finite numbers")
+    said = str(error).split("\n")[0].rstrip(".")
+    if fault == _TEXT:
+        return f"{name} holds text{where}: {said}; {remedy}"
+    return f"{said}{where}: {remedy}"
+
+
+def _columns_with(fault: str, values: Any) -> list[Any]:
+    """Names or numbers of the columns of a table of which scikit-learn says this."""
+    if hasattr(values, "columns") and hasattr(values, "dtypes"):
+        columns = {name: values[name] for name in values.columns}
+    else:
+        array = np.asarray(values)
+        columns = dict(enumerate(array.T)) if array.ndim == 2 else {}
+    found = []
+    for column, entries in columns.items():
+        try:
+            check_array(entries, dtype=np.float64, ensure_2d=False, input_name="column")
+        except (ValueError, TypeError) as error:
+            found += [column] * (fault in str(error))
+    return found
 
 
 def inputs_to_check(X: Any, name: str) -> Any:

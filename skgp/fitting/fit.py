@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from textwrap import shorten
 from typing import Final
 
 import numpy as np
@@ -90,7 +91,11 @@ def check_device(name: str) -> torch.device:
         like.item()  # there are devices without numbers
         return like.device
     except (RuntimeError, AssertionError, ImportError, TypeError) as error:
-        raise ValueError(f"device={name!r} is not available here: {error}") from error
+        reason = shorten(str(error), 80, placeholder=" ...")  # torch may print a page
+        raise ValueError(
+            f"device={name!r} is not available here: use 'cpu', 'cuda' or 'cuda:1' for a graphics "
+            f"card, or 'auto' for one if there is one ({reason})"
+        ) from error
 
 
 def make_table(

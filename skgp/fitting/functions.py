@@ -11,7 +11,7 @@ from torch import Tensor
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
-from skgp.fitting.arguments import inputs_to_check
+from skgp.fitting.arguments import inputs_to_check, reading
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.table import Array
 from skgp.fitting.units import Units
@@ -112,7 +112,9 @@ class FunctionDraws:
                 "feature names should match those that were passed during fit, in their order: got "
                 f"{list(columns)[:5]}, and the fit saw {self._names[:5]}"
             )
-        X = check_array(inputs_to_check(X, "X"), dtype=[np.float64, np.float32])
+        X = inputs_to_check(X, "X")
+        with reading("X", X):
+            X = check_array(X, dtype=[np.float64, np.float32], input_name="X")
         size = max(1, _CHUNK_CELLS // self.n_samples)
         with torch.no_grad():
             rows = torch.tensor(np.ascontiguousarray(X))

@@ -165,7 +165,7 @@ def read_bounds(y: Any, name: str) -> Array:
 
 def _read_array(y: Any, name: str, *, ensure_all_finite: bool | str) -> Array:
     refuse_times(y, name)
-    with reading(name):
+    with reading(name, y):
         return np.asarray(
             check_array(
                 unmasked(y, name, fill=True),
@@ -200,7 +200,7 @@ def _check_inputs(estimator: BaseEstimator, X: Any, y: Any, reset: bool, suffix:
     name = f"X{suffix}"
     X = inputs_to_check(X, name)
     dtype = [np.float64, np.float32]
-    with reading(name):
+    with reading(name, X):
         checked: Array = check_array(X, dtype=dtype, input_name=name, estimator=estimator)
         validate_data(estimator, X, y, reset=reset, skip_check_array=True)
     return checked

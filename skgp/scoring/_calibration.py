@@ -16,7 +16,7 @@ from skgp.scoring._reduce import (
     check_targets,
     combine_outputs,
 )
-from skgp.scoring._scores import check_coverage
+from skgp.scoring._scores import check_level
 
 
 def coverage(
@@ -106,7 +106,7 @@ def coverage_error(
 
 def _share_inside(targets: Targets, dist: ContinuousDistribution, nominal: float) -> FloatArray:
     """Share of the targets inside the central interval, shape (P,)."""
-    check_coverage(nominal)
+    check_level("coverage", nominal)
     below, up_to = dist.cdf_ends(targets.y)
     if (below < up_to).any():
         lower, upper = dist.interval(nominal)

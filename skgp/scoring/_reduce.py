@@ -133,9 +133,11 @@ def check_targets(
     )
     if y.shape != dist.shape:
         # Never broadcast: (n,) against (n, 1) would silently score every pair of rows.
+        one_output = y.size == np.prod(dist.shape)
+        remedy = "; take np.ravel(y_true) or dist[:, 0]" if one_output else ""
         raise ValueError(
-            f"y_true has shape {y.shape} but the distribution has shape {dist.shape}; "
-            "they must be equal."
+            f"y_true has shape {y.shape} but the distribution has shape {dist.shape}: they must be "
+            f"equal{remedy}."
         )
     weight = np.where(np.isnan(y), 0.0, 1.0).reshape(len(y), -1)
     if sample_weight is not None:

@@ -10,6 +10,9 @@ Conventions shared by all functions here:
   with one score per output) or one weight per output.
 """
 
+from numbers import Real
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -279,8 +282,7 @@ def pinball_loss(
     >>> pinball_loss([3.0, -1.0], NormalMixture.normal([0.0, 0.0], [1.0, 1.0]))
     1.0
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}.")
+    check_level("alpha", alpha)
     targets = check_targets(y_true, dist, sample_weight)
     error = targets.y - dist.ppf(alpha)
     loss = np.maximum(alpha * error, (alpha - 1.0) * error)
@@ -342,7 +344,7 @@ def interval_score(
     >>> round(interval_score([0.0, 2.0], NormalMixture.normal([0.0, 0.0], [1.0, 1.0])), 4)
     6.8412
     """
-    check_coverage(coverage)
+    check_level("coverage", coverage)
     targets = check_targets(y_true, dist, sample_weight)
     lower, upper = dist.interval(coverage)
     outside = np.maximum(lower - targets.y, 0.0) + np.maximum(targets.y - upper, 0.0)
@@ -350,7 +352,10 @@ def interval_score(
     return combine_outputs(targets.mean_over_rows(score), multioutput)
 
 
-def check_coverage(coverage: float) -> None:
-    """Check that a nominal coverage lies strictly between 0 and 1."""
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must be between 0 and 1, got {coverage}.")
+def check_level(name: str, level: Any) -> None:
+    """Check that a nominal coverage or the level of a quantile lies strictly between 0 and 1."""
+    if not (isinstance(level, Real) and 0.0 < float(level) < 1.0):
+        raise ValueError(
+            f"{name} must be a number between 0 and 1, got {level!r}: 90 % is 0.9, and several "
+            "levels need a call each"
+        )

@@ -355,6 +355,41 @@ def assert_refuses_bad_inputs(predict: Any, data: Data) -> None:
             predict(X)
 
 
+@for_representatives
+def test_columns_that_hold_no_numbers_are_named_with_a_remedy(make: Any, data: Data) -> None:
+    X = pd.DataFrame(data.X, columns=["area", "rooms", "age"])
+    labels = pd.DataFrame({"town": ["Lund", "Ystad"] * (N // 2)})
+    gaps = X.assign(age=_with(data.X[:, 2], 5, np.nan))
+    model = make(max_iter=1).fit(X, data.y)
+    for bad, message in [
+        (X.assign(rooms=labels.town), r"X holds text in column\(s\) \['rooms'\].*OneHotEncoder"),
+        (X.assign(rooms=labels.town.astype("category")), r"text in column\(s\) \['rooms'\]"),
+        (gaps.assign(area=labels.town), r"text in column\(s\) \['area'\]"),
+        (gaps, r"^Input X contains NaN in column\(s\) \['age'\]: .*SimpleImputer.*$"),
+        (X.assign(area=np.inf, age=np.inf), r"infinity.* in column\(s\) \['area', 'age'\]: "),
+    ]:
+        for call in (lambda bad: make(max_iter=1).fit(bad, data.y), model.predict):
+            with pytest.raises(ValueError, match=message):
+                call(bad)
+
+
+def test_text_in_targets_and_weights_is_named() -> None:
+    X, words = np.zeros((4, 1)), ["a", "b"] * 2
+    for arguments, message in [
+        ({"y": words}, "^y holds text: .*classifier for labels"),
+        ({"y": pd.DataFrame({"u": [1.0, 2.0, 3.0, 4.0], "v": words})}, r"y holds .*\['v'\]"),
+        ({"y": np.arange(4), "sample_weight": words}, "^sample_weight holds text: "),
+        ({"y": np.arange(4), "sample_weight": "balanced"}, "^sample_weight holds text: "),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            SVGPRegressor(max_iter=1).fit(X, **arguments)
+
+
+def test_message_about_many_columns_names_the_first() -> None:
+    with pytest.raises(ValueError, match=r"\[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\.\]: "):
+        SVGPRegressor().fit(np.full((4, 12), np.nan), np.arange(4))
+
+
 @pytest.mark.only(REPRESENTATIVES[:1])
 @pytest.mark.parametrize(
     "bad",

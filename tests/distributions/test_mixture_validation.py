@@ -83,9 +83,11 @@ def test_observations_of_another_shape_are_refused(make, name, kind):
     )
 
 
-@pytest.mark.parametrize("q", [-0.1, 1.1, np.nan, [0.5, 2.0]])
-def test_quantile_levels_outside_the_unit_interval(make, q):
-    with pytest.raises(ValueError, match=r"q must lie in \[0, 1\]"):
+@pytest.mark.parametrize(
+    ("q", "named"), [(-0.1, "-0.1"), (1.1, "1.1"), (np.nan, "nan"), ([0.5, 90], "90")]
+)
+def test_quantile_levels_outside_the_unit_interval(make, q, named):
+    with pytest.raises(ValueError, match=rf"q must lie in \[0, 1\], got {named}: "):
         make().ppf(q)
 
 

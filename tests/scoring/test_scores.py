@@ -316,6 +316,17 @@ def test_invalid_targets_and_weights_are_refused(
         score(y, dist, sample_weight=weight)
 
 
+def test_a_column_against_one_output_gets_the_remedy() -> None:
+    y, dist = np.arange(3.0), NormalMixture.normal(np.zeros((3, 1)), np.ones((3, 1)))
+    remedy = r"must be equal; take np\.ravel\(y_true\) or dist\[:, 0\]\.$"
+    for targets, predicted in ((y, dist), (y[:, None], dist[:, 0])):
+        with pytest.raises(ValueError, match=remedy):
+            crps(targets, predicted)
+    assert crps(y, dist[:, 0]) == crps(y[:, None], dist)  # what the message recommends
+    with pytest.raises(ValueError, match=r"must be equal\.$"):
+        crps(y[:2], dist[:, 0])
+
+
 def holed_exponential(z: Any) -> Any:
     """Undefined for z around zero, so that it is no valid transformation."""
     return np.where(np.abs(z) < 0.5, np.nan, np.exp(z))
@@ -389,6 +400,9 @@ def test_invalid_multioutput_is_refused(
 @pytest.mark.parametrize(
     ("score", "argument"),
     [
+        (pinball_loss, {"alpha": [0.1, 0.9]}),
+        (pinball_loss, {"alpha": "0.5"}),
+        (interval_score, {"coverage": [0.5, 0.9]}),
         (pinball_loss, {"alpha": 0.0}),
         (pinball_loss, {"alpha": 1.0}),
         (interval_score, {"coverage": 1.0}),
@@ -398,9 +412,9 @@ def test_invalid_multioutput_is_refused(
         (energy_score, {"n_samples": 1}),
     ],
 )
-def test_invalid_levels_are_refused(score: Any, argument: dict[str, float]) -> None:
+def test_invalid_levels_are_refused(score: Any, argument: dict[str, Any]) -> None:
     dist = NormalMixture.normal(np.zeros((3, 2)), np.ones((3, 2)))
-    with pytest.raises(ValueError, match=next(iter(argument))):
+    with pytest.raises(ValueError, match=f"^{next(iter(argument))}"):
         score(np.zeros((3, 2)), dist, **argument)
 
 
