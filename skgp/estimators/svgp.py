@@ -48,7 +48,8 @@ class SVGPRegressor(GPRegressor):
     $kernel
     n_inducing : int or "auto", default="auto"
         Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. "auto"
-        is 300. With the optimum of the bound, see `max_iter`, it is the number of rows up to 600.
+        is 300. With the optimum of the bound, see `max_iter`, it is the number of distinct inputs
+        up to 600.
     $likelihood
     $max_iter
     $random_state
