@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import stats
+from scipy.special import expit, logit
 from sklearn import clone, config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import TransformedTargetRegressor
@@ -268,6 +269,39 @@ def test_values_that_a_transformer_refuses_are_outside_the_support() -> None:
     ):
         np.testing.assert_array_equal(found[inside], desired[inside])
         np.testing.assert_array_equal(found[[0, 3, 4]], [limit, limit, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("transformer", "ends"),
+    [
+        (PowerTransformer("box-cox"), (0.0, np.inf)),
+        (PowerTransformer("box-cox", standardize=False), (0.0, np.inf)),
+        (make_pipeline(PowerTransformer("box-cox"), StandardScaler()), (0.0, np.inf)),
+        (PowerTransformer(), (-np.inf, np.inf)),
+        (FunctionTransformer(np.log, np.exp), (0.0, np.inf)),
+        (FunctionTransformer(np.sqrt, np.square), (0.0, np.inf)),
+        (FunctionTransformer(np.arcsinh, np.sinh), (-np.inf, np.inf)),
+        (FunctionTransformer(logit, expit), (0.0, 1.0)),
+        (FunctionTransformer(lambda y: -1.0 / y, lambda z: -1.0 / z), (0.0, np.inf)),
+    ],
+)
+@pytest.mark.parametrize("scale", [0.05, -0.05])  # powers of either sign
+@pytest.mark.parametrize("n_outputs", [None, 2])
+def test_quantiles_of_zero_and_one_are_the_ends_of_the_support(
+    transformer: Any, ends: tuple[float, float], scale: float, n_outputs: int | None
+) -> None:
+    X, y = make_data(n_outputs=n_outputs)
+    y = 0.5 * np.exp(scale * y / np.std(y, axis=0))
+    model = TransformedTargetRegressor(
+        ToyBayesianRidge(inflation=0.1), transformer=transformer, check_inverse=False
+    ).fit(X, y)
+    dist = predict_dist(model, X)
+    assert type(dist) is MonotoneTransformed
+    for found, end in zip(dist.interval(1.0), ends, strict=True):
+        np.testing.assert_array_equal(found, np.full(y.shape, end))
+    np.testing.assert_allclose(dist.cdf(ends[0]), np.zeros(y.shape), atol=1e-19)
+    np.testing.assert_allclose(dist.sf(ends[1]), np.zeros(y.shape), atol=1e-19)
+    assert (np.diff(dist.ppf([0.0, 1e-300, 1e-30, 0.5, 1.0 - 1e-16, 1.0]), axis=-1) >= 0.0).all()
 
 
 def test_non_affine_transformers_need_a_normal_mixture() -> None:

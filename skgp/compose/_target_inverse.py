@@ -113,8 +113,9 @@ class ColumnwiseMap:
         return hash(self._identity)
 
     def __call__(self, values: FloatArray) -> FloatArray:
-        """Map an array of shape (m,) or (m, P); infinities give limits.
+        """Map an array of shape (m,) or (m, P).
 
+        Infinities give limits: infinite or zero if what is far out still grows or falls in size.
         NaN gives NaN, and so does a value that a step refuses, as Box-Cox does what is not
         positive.
         """
@@ -125,7 +126,13 @@ class ColumnwiseMap:
         except ValueError:
             missing |= self._refused(np.where(missing, self.centre, columns))
             mapped = _run(self.steps, self.method, np.where(missing, self.centre, columns))
-        return np.where(missing, np.nan, mapped).reshape(values.shape)
+        mapped = np.where(missing, np.nan, mapped).reshape(values.shape)
+        if (infinite := np.isinf(values)).any():
+            nearer = self(np.where(infinite, np.copysign(0.5 * _FAR, values), values))
+            grows, falls = np.abs(mapped) > np.abs(nearer), np.abs(mapped) < np.abs(nearer)
+            mapped = np.where(infinite & grows, np.copysign(np.inf, mapped), mapped)
+            mapped = np.where(infinite & falls, 0.0, mapped)
+        return mapped
 
     def _refused(self, columns: FloatArray) -> NDArray[np.bool_]:
         """Which entries (m, P) are outside the interval of values that every step accepts."""

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from skgp.distributions._normal_mixture import NormalMixture
-from skgp.distributions._typing import FloatArray
+from skgp.distributions._typing import BoolArray, FloatArray, IntArray
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
+
+_HALVINGS = 50
 
 
 @final
@@ -81,3 +83,55 @@ def apply(func: Elementwise, values: FloatArray, name: str) -> FloatArray:
         raise ValueError(f"{name} must act elementwise: it turned shape {values.shape} into "
                          f"{result.shape}")  # fmt: skip
     return result
+
+
+def apply_at_points(func: Elementwise, values: FloatArray, name: str, ndim: int) -> FloatArray:
+    """A user's function, which sees several points of each row as rows (n * k, P) or (n * k,).
+
+    The values have `ndim` axes, and maybe a last one of k points.
+    """
+    if values.ndim == ndim:
+        return apply(func, values, name)
+    columns = np.moveaxis(values, -1, 1)
+    result = apply(func, columns.reshape(-1, *columns.shape[2:]), name)
+    return np.moveaxis(result.reshape(columns.shape), 1, -1)
+
+
+def changed_density(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:
+    """Change of variables, log f_Z(func(y)) + log |func'(y)|; -inf at the edge of the support."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(log_density), -np.inf, log_density + log_slope)
+
+
+def bisected(
+    holds: Callable[[FloatArray], BoolArray], inside: FloatArray, outside: FloatArray
+) -> FloatArray:
+    """Where a condition that holds inside, and not outside, ends, up to rounding."""
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (inside + outside)
+        is_in = holds(middle)
+        inside, outside = np.where(is_in, middle, inside), np.where(is_in, outside, middle)
+    return inside
+
+
+def domain_end(func: Elementwise, inside: FloatArray, side: float) -> FloatArray:
+    """Ends (1, P) or (1,), below or above, of the values around `inside` with a number by `func`.
+
+    Infinite where every value on that side has one. `side` is -1 or 1.
+    """
+    near, far = _ranks(inside), _ranks(np.full(inside.shape, side * np.inf))
+    for _ in range(64):  # bits of a number
+        middle = near // 2 + far // 2 + (near & far & 1)
+        is_in = ~np.isnan(apply(func, _ranked(middle), "func"))
+        near, far = np.where(is_in, middle, near), np.where(is_in, far, middle)
+    # Between two neighbours: 0 for those of log(y) and of sqrt(y), which has a value there.
+    return 0.5 * _ranked(near) + 0.5 * _ranked(far)
+
+
+def _ranks(values: FloatArray) -> IntArray:
+    """Ranks of numbers in the order of all numbers of float64, 0 for zero."""
+    return np.sign(values).astype(np.int64) * np.abs(values).view(np.int64)
+
+
+def _ranked(ranks: IntArray) -> FloatArray:
+    return np.sign(ranks) * np.abs(ranks).view(np.float64)

@@ -9,12 +9,15 @@ from scipy.special import log_ndtr
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution
 from skgp.distributions._counts import CountMixture
-from skgp.distributions._density import logsumexp
+from skgp.distributions._density import LOG_SQRT_2PI, logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
 from skgp.distributions._typing import FloatArray
 
 _LOG_HALF: Final = -np.log(2.0)
+# Widths, in standard deviations, below which the density says more: cdfs cancel.
+_NARROW: Final = 1e-3
+_NARROW_STEP: Final = 1e-5  # of a transformed target, whose density is taken as constant
 _FEW: Final = 40  # counts whose probabilities are added up
 _TINY: Final = 1e-200  # probability that is a sum of fewer still
 
@@ -37,9 +40,10 @@ def _of_normals(dist: NormalMixture, lower: FloatArray, upper: FloatArray) -> Fl
     out = np.empty(a.shape)
     for rows in row_chunks(len(dist), n_outputs * size):
         log_w, mean, std = dist._cells(rows)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             low, high = ((x[rows].reshape(-1, 1) - mean) / std for x in (a, b))
-        log_p = logsumexp(log_w + _log_difference(low, high)) - logsumexp(log_w)
+            width = (b - a)[rows].reshape(-1, 1) / std
+        log_p = logsumexp(log_w + _log_difference(low, high, width)) - logsumexp(log_w)
         out[rows] = log_p.reshape(-1, n_outputs)
     return out.reshape(lower.shape)
 
@@ -49,7 +53,14 @@ def _of_transformed(dist: MonotoneTransformed, lower: FloatArray, upper: FloatAr
     # With the whole of an atom at either bound, whether the transformation rises or falls.
     a, b = dist._place(lower), dist._place(upper)
     first, last = dist._end(np.minimum(a, b), -1.0), dist._end(np.maximum(a, b), 1.0)
-    return log_probability(dist._base, first, last)
+    log_p = log_probability(dist._base, first, last)
+    with np.errstate(invalid="ignore"):
+        is_smooth = np.abs(b - a) == last - first
+        narrow = is_smooth & (last - first < _NARROW_STEP * dist._reach()[2])
+    if narrow.any():
+        width = upper - lower
+        log_p = np.where(narrow, dist.logpdf(lower + 0.5 * width) + np.log(width), log_p)
+    return log_p
 
 
 @log_probability.register
@@ -82,13 +93,22 @@ def _log_rest(log_p: FloatArray, size: FloatArray) -> FloatArray:
     return np.where((size > 0.0) & (log_r < 0.0), rest, -np.inf)
 
 
-def _log_difference(a: FloatArray, b: FloatArray) -> FloatArray:
-    """log(Phi(b) - Phi(a)) for a <= b, exact in both tails."""
+def _log_difference(a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
+    """log(Phi(b) - Phi(a)) for a <= b, exact in both tails.
+
+    `width` is b - a, of which a caller may know more digits.
+    """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        middle = a + 0.5 * width
+        narrow = width * np.maximum(np.abs(middle), 1.0) < _NARROW
         # log Phi resolves the lower tail: so an interval above zero is reflected.
         above = a + b > 0.0
         a, b = np.where(above, -b, a), np.where(above, -a, b)
         log_b = log_ndtr(b)
         d = np.where(a < b, log_ndtr(a) - log_b, 0.0)
         share = np.where(d > _LOG_HALF, np.log(-np.expm1(d)), np.log1p(-np.exp(d)))
-    return np.where(np.isneginf(log_b), -np.inf, log_b + share)
+        wide = np.where(np.isneginf(log_b), -np.inf, log_b + share)
+        # Phi(b) - Phi(a) = phi(m) w (1 + (m^2 - 1) w^2 / 24 + ...)
+        bend = (np.square(middle * width) - np.square(width)) / 24.0
+        density = -0.5 * np.square(middle) - LOG_SQRT_2PI
+        return np.where(narrow, density + np.log(width) + bend, wide)

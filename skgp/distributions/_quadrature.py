@@ -13,6 +13,10 @@ from skgp.distributions._typing import BoolArray, FloatArray, IntArray
 # more.
 REACH = 9
 PANEL_NODES = 8
+# Standard deviations that moments look at, more if the last panels have such a share.
+REACHES = (REACH, 14, 24, 38)
+_NEGLIGIBLE = 3e-9
+_NEGLIGIBLE_OF_MIXTURES = 1e-11  # whose panels depend on the other rows, which results must not
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(PANEL_NODES)
 
 
@@ -67,9 +71,10 @@ def entropy(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
 
 
 def moment_at_nodes(
-    y: FloatArray, weights: FloatArray, centre: FloatArray | None, share: float
+    y: FloatArray, weights: FloatArray, centre: FloatArray | None, n_components: int
 ) -> tuple[FloatArray, BoolArray]:
     """A moment of cells by nodes (cells, G), and whether it goes on beyond the ends of them."""
+    share = _NEGLIGIBLE if n_components == 1 else _NEGLIGIBLE_OF_MIXTURES
     if centre is None:
         terms = weights * y
         value = total = np.sum(terms, axis=1)

@@ -9,10 +9,24 @@ import numpy.typing as npt
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
-from skgp.distributions._elementwise import Elementwise, SomeOutputs, apply, directions
+from skgp.distributions._elementwise import (
+    Elementwise,
+    SomeOutputs,
+    apply,
+    apply_at_points,
+    bisected,
+    changed_density,
+    directions,
+    domain_end,
+)
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import selection
-from skgp.distributions._quadrature import REACH, moment_at_nodes, panel_quadrature
+from skgp.distributions._quadrature import (
+    REACH,
+    REACHES,
+    moment_at_nodes,
+    panel_quadrature,
+)
 from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
 
 # Cells, nodes (cells, G), weights (cells, G), (log_w, mean, std) of the cells.
@@ -27,11 +41,6 @@ _FAR = 10.0  # standard deviations of the base
 # Least length of an interval with one value, in standard deviations of the narrowest component:
 # rounding to float32 makes short ones.
 _FLAT = 0.01
-_HALVINGS = 50  # after which the end of such an interval is right up to rounding
-# Standard deviations of components that moments look at, more if the last panels have such a share.
-_REACHES = (REACH, 14, 24, 38)
-_NEGLIGIBLE = 3e-9
-_NEGLIGIBLE_OF_MIXTURES = 1e-11  # whose panels depend on the other rows, which results must not
 
 
 @final
@@ -133,18 +142,18 @@ class MonotoneTransformed(ContinuousDistribution):
         return np.where(np.isinf(centre), np.inf, self._moment(centre)).reshape(self.shape)
 
     def median(self) -> FloatArray:
-        return apply(self._inverse_func, self._base.median(), "inverse_func")
+        return self._image(self._base.median())
 
     def logpdf(self, y: npt.ArrayLike) -> FloatArray:
         points = self._points(y)
         z = self._place(points)
-        return _add_log_slope(self._base.logpdf(z), self._log_slope(points, z))
+        return changed_density(self._base.logpdf(z), self._log_slope(points, z))
 
     def joint_logpdf(self, Y: npt.ArrayLike) -> FloatArray:
         points = self._observations(Y, "Y")
         z = self._place(points)
         slope = np.where(np.isnan(points), 0.0, self._log_slope(points, z))
-        return _add_log_slope(self._base.joint_logpdf(z), slope.reshape(len(self), -1).sum(axis=1))
+        return changed_density(self._base.joint_logpdf(z), slope.reshape(len(self), -1).sum(axis=1))
 
     def cdf(self, y: npt.ArrayLike) -> FloatArray:
         return self._tail(y, self._sign, upper=False)
@@ -161,12 +170,12 @@ class MonotoneTransformed(ContinuousDistribution):
         signs = self._sign if self._base.ndim == 2 else self._sign[0]
         z = self._base.affine(0.0, signs).ppf(levels.ravel())
         z = z.reshape(len(self), self._sign.size, levels.size) * self._sign[:, None]
-        return self._inverse(z).reshape(self.shape + levels.shape)
+        return self._limited_inverse(z).reshape(self.shape + levels.shape)
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> FloatArray:
         z = self._base.rvs(size, random_state)
         cells = z.reshape(len(self), self._sign.size, z.shape[-1])
-        return self._inverse(cells).reshape(z.shape)
+        return self._limited_inverse(cells).reshape(z.shape)
 
     def crps(self, y: npt.ArrayLike) -> FloatArray:
         # int (F_Y(x) - 1{x >= y})^2 dx by parts, with g = inverse_func, z0 = func(y):
@@ -233,7 +242,7 @@ class MonotoneTransformed(ContinuousDistribution):
         infinite = np.isinf(y)
         points = y
         if infinite.any():  # which scikit-learn's transformers refuse
-            inner = apply(self._inverse_func, self._base.mean(), "inverse_func")
+            inner = self._image(self._base.mean())
             points = np.where(infinite, self._beside(inner, y), y)
         z = self._apply(self._func, points, "func")
         undefined = np.isnan(z) & ~np.isnan(y)
@@ -281,22 +290,18 @@ class MonotoneTransformed(ContinuousDistribution):
         direction = self._beside(direction, z)
         low, high, narrowest = (self._beside(x, z) for x in self._reach())
         start = np.where(np.isfinite(z), z, low)
-        image = self._apply(self._inverse_func, start, "inverse_func")
+        image = self._image(start)
 
         def is_flat(step: FloatArray) -> BoolArray:
-            at = self._apply(self._inverse_func, start + direction * step, "inverse_func")
-            return np.isfinite(z) & (at == image)
+            return np.isfinite(z) & (self._image(start + direction * step) == image)
 
         inside = _FLAT * narrowest
         if not (some := is_flat(inside)).any():
             return z
         outside = np.maximum(np.where(direction > 0.0, high - start, start - low), inside)
         is_endless = is_flat(outside)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (inside + outside)
-            flat = is_flat(middle)
-            inside, outside = np.where(flat, middle, inside), np.where(flat, outside, middle)
-        end = np.where(is_endless, direction * np.inf, start + direction * inside)
+        last = bisected(is_flat, inside, outside)
+        end = np.where(is_endless, direction * np.inf, start + direction * last)
         return np.where(some, end, z)
 
     def _reach(self) -> tuple[FloatArray, ...]:
@@ -307,28 +312,40 @@ class MonotoneTransformed(ContinuousDistribution):
 
     def _beyond(self, y: FloatArray, z: FloatArray) -> FloatArray:
         """Whether values are above the images of z, 1, or below, -1, by more than rounding."""
-        image = self._apply(self._inverse_func, z, "inverse_func")
+        image = self._image(z)
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.maximum(np.abs(y), np.abs(image))
             is_off = np.isfinite(image) & (np.abs(y - image) > _ROUNDING * size)
             return np.where(is_off, np.sign(y - image), 0.0)
 
+    def _image(self, z: FloatArray) -> FloatArray:
+        return self._apply(self._inverse_func, z, "inverse_func")
+
     def _inverse(self, z: FloatArray) -> FloatArray:
         """`inverse_func` of an array (n, P, k)."""
-        points = z[:, 0] if self.ndim == 1 else z
-        return self._apply(self._inverse_func, points, "inverse_func").reshape(z.shape)
+        return self._image(z[:, 0] if self.ndim == 1 else z).reshape(z.shape)
+
+    def _limited_inverse(self, z: FloatArray) -> FloatArray:
+        """`_inverse`; the end of the support beyond the numbers that `inverse_func` is for.
+
+        Far out it may have no value, or turn: as the square does, the inverse of the root.
+        """
+        y = self._inverse(z)
+        low, high = (end.reshape(*z.shape[:2], 1) for end in self._reach()[:2])
+        inner = np.clip(z, low, high)
+        if not (np.isnan(y).any() or (inner != z).any()):
+            return y
+        side = self._sign[:, None] * np.sign(z - 0.5 * (low + high))
+        with np.errstate(invalid="ignore"):
+            is_beyond = np.isnan(y) | (side * (y - self._inverse(inner)) < 0.0)
+        if is_beyond.any():
+            lower, upper = (domain_end(self._func, self.median()[:1], end) for end in (-1.0, 1.0))
+            end = np.where(side < 0.0, lower.reshape(-1, 1), upper.reshape(-1, 1))
+            y = np.where(is_beyond, end, y)
+        return y
 
     def _apply(self, func: Elementwise, values: FloatArray, name: str) -> FloatArray:
-        """A user's function, which sees several points of each row as rows (n * k, P) or (n * k,).
-
-        The values have the shape of the distribution, but for the number of rows, and maybe a
-        last axis of k points.
-        """
-        if values.ndim == self.ndim:
-            return apply(func, values, name)
-        columns = np.moveaxis(values, -1, 1)
-        result = apply(func, columns.reshape(-1, *columns.shape[2:]), name)
-        return np.moveaxis(result.reshape(columns.shape), 1, -1)
+        return apply_at_points(func, values, name, self.ndim)
 
     def _beside(self, values: float | FloatArray, points: FloatArray) -> FloatArray:
         """Values of rows or outputs, with the axis of the points if there is one."""
@@ -346,7 +363,7 @@ class MonotoneTransformed(ContinuousDistribution):
                 return np.log(np.abs(self._apply(self._func_derivative, y, "func_derivative")))
             z = np.where(np.isinf(z), self._beside(self._base.mean(), z), z)  # of density 0
             h = _STEP * self._beside(self._base.std(), z)
-            g = [self._apply(self._inverse_func, z + k * h, "inverse_func") for k in (-2, -1, 1, 2)]
+            g = [self._image(z + k * h) for k in (-2, -1, 1, 2)]
             return -np.log(np.abs((g[0] - 8.0 * g[1] + 8.0 * g[2] - g[3]) / (12.0 * h)))
 
     def _moment(self, centre: FloatArray | None, reach: int = REACH) -> FloatArray:
@@ -357,14 +374,13 @@ class MonotoneTransformed(ContinuousDistribution):
         )
         for cells, z, weights, parts in self._quadrature(reach=reach):
             at = None if centre is None else centre[cells, None]
-            share = _NEGLIGIBLE if parts[0].shape[1] == 1 else _NEGLIGIBLE_OF_MIXTURES
-            found = moment_at_nodes(self._at_nodes(z), weights, at, share)
+            found = moment_at_nodes(self._at_nodes(z), weights, at, parts[0].shape[1])
             out[cells], is_cut.reshape(-1)[cells] = found
         rows = np.flatnonzero(is_cut.any(axis=1))
-        if rows.size and reach < _REACHES[-1]:
+        if rows.size and reach < REACHES[-1]:
             # Values such as exp(z) have their moments where the density of z is small already.
             cells = np.arange(out.size).reshape(is_cut.shape)[rows].reshape(-1)
-            further = _REACHES[_REACHES.index(reach) + 1]
+            further = REACHES[REACHES.index(reach) + 1]
             wider = self._take(rows)._moment(None if centre is None else centre[cells], further)
             use = is_cut.reshape(-1)[cells] & np.isfinite(wider)
             out[cells] = np.where(use, wider, out[cells])
@@ -382,9 +398,3 @@ class MonotoneTransformed(ContinuousDistribution):
                 log_w, mean, std = (part[cells] for part in parts)
                 weights = weights * np.exp(logpdf_at_nodes(z, log_w, mean, std))
                 yield first + cells, z, weights, (log_w, mean, std)
-
-
-def _add_log_slope(log_density: FloatArray, log_slope: FloatArray) -> FloatArray:
-    """Change of variables, log f_Z(func(y)) + log |func'(y)|; -inf at the edge of the support."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(log_density), -np.inf, log_density + log_slope)

@@ -58,9 +58,9 @@ class DSPPRegressor(GPRegressor):
         values stand in for all rows. The cost per row and node grows with M^2. A list has a number
         for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
         than the first. "auto" is 64 up to `batch_size` rows, where more overfit, or 150 for
-        functions that share them. Where these explain too little of up to 600 rows for the noise
-        that they have, the top layer has one for each. Up to ten times as many rows as in a batch
-        it is three times the square root of their number, at most 300. It is 300 for more rows and
+        functions that share them. Where these explain too little of up to 600 distinct rows for
+        their noise, the top layer has one for each. Up to ten times as many rows as in a batch it
+        is three times the square root of their number, at most 300. It is 300 for more rows and
         for streams.
     $width
     beta_reg : float or "auto", default="auto"

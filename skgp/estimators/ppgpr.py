@@ -50,8 +50,8 @@ class PPGPRRegressor(GPRegressor):
     n_inducing : int or "auto", default="auto"
         Number M of inducing inputs: points, initialised by k-means, whose function values stand in
         for all rows. More of them follow finer detail; the cost per row grows with M^2. With
-        covariance="decoupled" these serve the variance. "auto" is the number of rows up to 600 of
-        one output, and 300 otherwise.
+        covariance="decoupled" these serve the variance. "auto" is the number of distinct inputs up
+        to 600 with one output, and 300 otherwise.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is

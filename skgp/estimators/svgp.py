@@ -53,7 +53,8 @@ class SVGPRegressor(GPRegressor):
     n_inducing : int or "auto", default="auto"
         Number M of inducing inputs: points, initialised by k-means, whose function values stand in
         for all rows. More of them follow finer detail; the cost per row grows with M^2. "auto" is
-        300. With the optimum of the bound, see `max_iter`, it is the number of rows up to 1,500.
+        300. With the optimum of the bound, see `max_iter`, it is the number of distinct inputs up
+        to 1,500.
     $likelihood
     $max_iter
     $random_state

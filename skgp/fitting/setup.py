@@ -3,14 +3,16 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import joblib
+import numpy as np
 import torch
 from torch import Tensor
 
 from skgp.core.kernels.inducing import Array
 from skgp.core.numerics.draws import make_generator, make_seed
-from skgp.core.subsample import BoolArray, Keys, subsample
+from skgp.core.subsample import BoolArray, Keys, row_keys, subsample
 
 _HYPER_ROWS = 3000  # rows from which hyper-parameters are estimated
 _RESTART_SPREAD = 0.5  # standard deviation of the log lengthscales that restarts begin with
@@ -90,6 +92,11 @@ class Setup:
     def observed_weight(self) -> Tensor:
         """Weights (n,) of the rows, zero for those without targets."""
         return self.weight * (~self.Y.isnan()).any(-1)
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Number of different inputs among the rows with targets."""
+        return len(np.unique(row_keys(self.x[self.observed_weight > 0.0].numpy())))
 
     def completed(self, fill: Callable[["Setup"], Tensor]) -> Tensor:
         """Targets (n, P), from `fill` if some row has a part of its own.

@@ -39,6 +39,7 @@ _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
 _SHORT: Final = 4000  # rows up to which this takes less time than minibatches
 _BOUND_ITERATIONS: Final = 100
+_FEW_COPIES: Final = 1.5  # rows per distinct input up to which the n x n matrix takes less time
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
@@ -281,12 +282,14 @@ def bound_loss(
     x = rows.x[count[0] > 0]
     # Equal inputs are neighbours, for the rows are merged.
     n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
+    n_inducing = layer.Z.shape[-2]
     noise_var = model.likelihood.noise_var
-    if layer.Z.shape[-2] < n_distinct:
-        given = layer.kernel, layer.Z, rows.x, y, count[0], noise_var, layer.jitter
-        bound = collapsed_bound(*given).sum()
-    else:
+    if n_distinct <= n_inducing and len(rows.x) <= _FEW_COPIES * n_inducing:
         bound = exact_log_marginal(layer, rows, noise_var).sum()
+    else:
+        Z = layer.Z if n_inducing < n_distinct else layer.Z.detach()
+        given = layer.kernel, Z, rows.x, y, count[0], noise_var, layer.jitter
+        bound = collapsed_bound(*given).sum()
     prior = model.stack.log_prior() + (layer.kernel.log_weak_prior() if is_standardised else 0.0)
     return -(bound + prior) / n_data
 

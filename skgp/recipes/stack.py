@@ -222,7 +222,8 @@ class StackSpec:
     beginning : Beginning
         With a noise there, that is where kernel and noise start.
     all_inducing : int
-        Rows up to which one GP has an inducing input for each if their number is to be found.
+        Distinct inputs up to which one GP has an inducing input for each if their number is to be
+        found.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -259,8 +260,8 @@ class StackSpec:
         number = self.inducing.n_inducing
         if number == "auto":
             if self.below is no_hidden:
-                has_all = n_gps == 1 and setup.n_rows <= self.all_inducing
-                return max(MANY_INDUCING, setup.n_rows if has_all else 0)
+                has_all = n_gps == 1 and setup.n_distinct <= self.all_inducing
+                return max(MANY_INDUCING, setup.n_distinct if has_all else 0)
             if setup.fits_into(self.batch_size):
                 return SHARED_INDUCING if self.shares(n_gps) else FEW_INDUCING
             if not setup.fits_into(self.batch_size, FEW_BATCHES):
@@ -346,7 +347,7 @@ def _started_top(
     rows = h, latent[:, few], weight
     noise_var = start(top, *rows, noise)
     grows = spec.inducing.n_inducing == "auto" and start is refined_start
-    if not grows or len(few) > ALL_INDUCING:
+    if not grows or setup.n_distinct > ALL_INDUCING:
         return top, noise_var
     share = unexplained_share(top, h, weight, noise_var)
     if share < _DOUBTFUL:

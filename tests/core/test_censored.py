@@ -103,14 +103,15 @@ def test_without_censoring_it_is_the_normal_bit_for_bit(term: str, dtype: torch.
     assert value[0, 2] > desired[0, 2]  # a probability, not a density
 
 
+@pytest.mark.parametrize("width", [1e-14, 1e-12, 1e-10, 1e-5])
 @pytest.mark.parametrize("term", TERMS)
-def test_narrow_interval_is_a_density_times_its_width(term: str) -> None:
-    width = 1e-5
+def test_narrow_interval_is_a_density_times_its_width(term: str, width: float) -> None:
     y = torch.tensor([[0.7], [-1.0], [3.0]], dtype=torch.float64)
     at = latent(MEANS[:3], VARIANCES[:3])
     between = torch.cat([y - 0.5 * width, y + 0.5 * width], -1)
+    exact = between[:, 1] - between[:, 0]  # of what was rounded
     value = getattr(make(), term)(at, Targets(between, None))
-    desired = getattr(make().noise, term)(at, Targets(y, None)) + math.log(width)
+    desired = getattr(make().noise, term)(at, Targets(y, None)) + exact.log()
     torch.testing.assert_close(value, desired, rtol=0, atol=1e-8)
 
 
@@ -172,7 +173,7 @@ def log_mass(a: float, b: float) -> float:
 def test_log_difference_in_both_tails() -> None:
     """Against quadrature; the slopes are -phi(a) and phi(b) over the difference."""
     ends = torch.tensor(INTERVALS, dtype=torch.float64, requires_grad=True)
-    value = log_ndtr_difference(ends[:, 0], ends[:, 1])
+    value = log_ndtr_difference(*ends.mT, ends.mT[1] - ends.mT[0])
     (slopes,) = torch.autograd.grad(value.sum(), ends)
     for row, (a, b) in enumerate(INTERVALS):
         desired = log_mass(a, b)
@@ -180,6 +181,32 @@ def test_log_difference_in_both_tails() -> None:
         for slope, z, sign in zip(slopes[row], (a, b), (-1.0, 1.0), strict=True):
             expected = sign * math.exp(stats.norm.logpdf(z) - desired)
             assert slope.item() == pytest.approx(expected, rel=1e-7, abs=1e-12)
+
+
+def test_log_difference_of_a_narrow_interval() -> None:
+    """log phi(m) + log w, whose slopes at both ends are -m / 2 -/+ 1 / w, on either side of 0."""
+    m = torch.tensor([0.0, 0.7, -3.0, 40.0, -1e3, 1e6], dtype=torch.float64).view(-1, 1)
+    width = torch.tensor([1e-15, 1e-12, 1e-10], dtype=torch.float64).expand(6, -1)
+    width = width.clone().requires_grad_()
+    m = m.expand(-1, 3).clone().requires_grad_()
+    value = log_ndtr_difference(m - 0.5 * width, m + 0.5 * width, width)
+    slopes = torch.autograd.grad(value.sum(), [m, width])
+    desired = -0.5 * m.square() - 0.5 * math.log(2.0 * math.pi) + width.log()
+    torch.testing.assert_close(value, desired, rtol=1e-14, atol=1e-12)
+    torch.testing.assert_close(slopes[0], -m, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(slopes[1], 1.0 / width, rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("m", [0.0, 3.0, -40.0])
+def test_log_difference_is_continuous_in_the_width(m: float) -> None:
+    """On either side of where the density takes over, against the integral of the density."""
+    width = torch.logspace(-5, -2, 40, dtype=torch.float64) / max(1.0, abs(m))
+    value = log_ndtr_difference(m - 0.5 * width, m + 0.5 * width, width)
+    nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(8))
+    t = 0.5 * width[:, None] * nodes
+    mean = (torch.exp(-m * t - 0.5 * t.square()) * weights).sum(-1) / 2.0
+    desired = stats.norm.logpdf(m) + width.log() + mean.log()
+    torch.testing.assert_close(value, desired, rtol=0, atol=2e-11 * (1.0 + m * m / 100.0))
 
 
 def test_stand_ins_are_means_under_the_most_likely_normal() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from scipy.special import expit, logit
+from scipy.special import boxcox, expit, inv_boxcox, logit
 from sklearn.preprocessing import QuantileTransformer
 
 from skgp.distributions import MonotoneTransformed, NormalMixture, concat
@@ -75,6 +75,25 @@ def test_values_beyond_two_edges_with_several_outputs(sign):
     np.testing.assert_array_equal(dist.sf([[-2.0, 3.0]]), [[1.0, 0.0]])
     np.testing.assert_array_equal(dist.joint_logpdf([[0.5, 3.0]]), [-np.inf])
     assert np.isfinite(dist.logpdf([[0.5, 3.0]])[0, 0])
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("power", [2.0, 0.5, -0.5])
+def test_quantiles_beyond_the_numbers_that_the_inverse_is_for(sign, power):
+    """Box-Cox: its values end at -1 / power; rows reach them far out, or less far."""
+    base = NormalMixture.normal(sign * np.array([0.0, 0.0, 0.3]), [0.05, 0.3, 0.4])
+    dist = MonotoneTransformed(
+        base, lambda z: inv_boxcox(sign * z, power), lambda y: sign * boxcox(y, power)
+    )
+    q = np.array([0.0, 1e-300, 1e-20, 0.1, 0.5, 0.9, 1.0 - 1e-16, 1.0])
+    z = stats.norm.ppf(q) * np.array([[0.05], [0.3], [0.4]]) + np.array([[0.0], [0.0], [0.3]])
+    inside = 1.0 + power * z
+    limit = 0.0 if power > 0.0 else np.inf
+    expected = np.where(inside > 0.0, np.abs(inside) ** (1.0 / power), limit)
+    np.testing.assert_allclose(dist.ppf(q), expected, rtol=1e-9)
+    draws = dist.rvs(1000, random_state=0)
+    outside = 1.0 + power * sign * base.rvs(1000, random_state=0) <= 0.0
+    np.testing.assert_array_equal(draws[outside], limit)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-163, 1e160, 1e300])

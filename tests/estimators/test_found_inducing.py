@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
 from skgp import DSPPRegressor, PPGPRRegressor, SVGPRegressor
@@ -126,6 +127,29 @@ def test_a_ppgpr_has_an_inducing_input_for_each_row_of_one_output(n, n_outputs, 
     X, y = _rows(n, 0.5)
     model = PPGPRRegressor(max_iter=1, early_stopping=False, random_state=0)
     assert _numbers(model.fit(X, np.column_stack([y] * n_outputs))) == [number]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])  # exact copies, and other targets of the same inputs
+@pytest.mark.parametrize("make", [PPGPRRegressor, SVGPRegressor])
+def test_copies_of_an_input_count_once(make, noise, monkeypatch):
+    monkeypatch.setattr("skgp.recipes.collapsed._BOUND_ITERATIONS", 2)
+    X, y = _rows(350, 0.5)
+    X, y = np.tile(X, (2, 1)), np.tile(y, 2)
+    y += noise * np.random.default_rng(1).standard_normal(len(y))
+    params = {} if make is SVGPRegressor else {"max_iter": 1, "early_stopping": False}
+    model = make(random_state=0, **params).fit(X, y)
+    assert _numbers(model) == [350]
+    distinct = (np.unique(X, axis=0) - X.mean(axis=0)) / X.std(axis=0)
+    Z = model.model_.stack.top.Z.detach().numpy()[0]  # moved by one step
+    np.testing.assert_allclose(cdist(distinct, Z).min(axis=1), 0.0, atol=0.005)
+
+
+@pytest.mark.parametrize(("n_distinct", "number"), [(150, 150), (300, 64)])
+def test_copies_of_an_input_count_once_at_the_top(n_distinct, number, monkeypatch):
+    monkeypatch.setattr("skgp.recipes.stack.ALL_INDUCING", 200)
+    X, y = _rows(n_distinct, 0.01)
+    model = DSPPRegressor(max_iter=1, early_stopping=False, random_state=0)
+    assert _numbers(model.fit(np.tile(X, (2, 1)), np.tile(y, 2))) == [64, number]
 
 
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor, SVGPRegressor])

@@ -97,6 +97,37 @@ def test_bounds_far_beyond_where_probabilities_underflow(bounds: tuple[float, fl
     )
 
 
+@pytest.mark.parametrize("width", [1e-15, 1e-13, 1e-11, 1e-8, 1e-5, 1e-3, 1e-2])
+@pytest.mark.parametrize("middle", [0.0, 0.1, -0.7, 5.0, -30.0])
+def test_narrow_intervals(middle: float, width: float) -> None:
+    lower, upper = middle - 0.5 * width, np.nextafter(middle + 0.5 * width, INF)
+    means, stds, weights = [0.3, -0.2, 0.3], [0.7, 1.0, 3.0], [0.5, 0.3, 0.2]
+    for k in range(3):
+        dist = NormalMixture.normal(means[k : k + 1], stds[k])
+        expected = float(-log_interval(means[k], stds[k], lower, upper))
+        assert nll([[lower, upper]], dist) == pytest.approx(expected, rel=1e-12, abs=1e-11)
+    with mpmath.workdps(60):
+        p = [w * mpmath.exp(log_interval(m, s, lower, upper)) for m, s, w in
+             zip(means, stds, weights, strict=True)]  # fmt: skip
+        expected = float(-mpmath.log(mpmath.fsum(p)))
+    mixture = NormalMixture(np.log(weights), [means], [stds])
+    assert nll([[lower, upper]], mixture) == pytest.approx(expected, rel=1e-12, abs=1e-11)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("width", [1e-14, 1e-11, 1e-8, 1e-5, 1e-3])
+def test_narrow_intervals_of_a_transformed_target(sign: float, width: float) -> None:
+    base = NormalMixture.normal([0.1 * sign], [0.4])
+    dist = MonotoneTransformed(base, lambda z: np.exp(sign * z), lambda y: sign * np.log(y))
+    for lower in (0.3, 1.0, 2.7):
+        upper = lower + width
+        with mpmath.workdps(60):
+            ends = (mpmath.log(mpmath.mpf(x)) for x in (lower, upper))
+            a, b = ((z - mpmath.mpf(0.1)) / mpmath.mpf(0.4) for z in ends)
+            expected = float(-mpmath.log(mpmath.ncdf(b) - mpmath.ncdf(a)))
+        assert nll([[lower, upper]], dist) == pytest.approx(expected, abs=1e-8)
+
+
 def test_far_bounds_of_a_mixture() -> None:
     means, stds, weights = [0.0, 3.0, -5.0], [1.0, 0.5, 1.1], [0.5, 0.3, 0.2]
     dist = NormalMixture(np.log(weights), [means], [stds])

@@ -109,5 +109,6 @@ def _of_rows(latent: Latent, rows: Tensor) -> Latent:
 
 def _log_between(bounds: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     """log P(lower < y < upper) of y ~ N(mean, std^2), (..., B, 1), for bounds (B, 2)."""
-    a, b = (((bound - mean) / std).clamp(-_FAR, _FAR) for bound in bounds.split(1, -1))
-    return log_ndtr_difference(a, b)
+    lower, upper = bounds.split(1, -1)
+    a, b = (((bound - mean) / std).clamp(-_FAR, _FAR) for bound in (lower, upper))
+    return log_ndtr_difference(a, b, (upper - lower) / std)

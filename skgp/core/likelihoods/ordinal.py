@@ -47,13 +47,14 @@ class Ordinal(ClassLikelihood):
         z, log_w = (part[:, None, None] for part in normal_rule(latent.f_mean))
         f = latent.f_mean[..., 0] + latent.std[..., 0] * z
         lower, upper = self._ends(codes)
-        return (log_w.exp() * log_ndtr_difference(lower - f, upper - f)).sum(0)
+        return (log_w.exp() * log_ndtr_difference(lower - f, upper - f, upper - lower)).sum(0)
 
     def log_class(self, latent: Latent, codes: Tensor) -> Tensor:
         # E Phi(t - f) = Phi((t - m) / sqrt(1 + v))
         mean, scale = latent.f_mean[..., 0], (1.0 + latent.f_var[..., 0]).sqrt()
         lower, upper = self._ends(codes)
-        return log_ndtr_difference((lower - mean) / scale, (upper - mean) / scale)
+        a, b, width = (x / scale for x in (lower - mean, upper - mean, upper - lower))
+        return log_ndtr_difference(a, b, width)
 
     def _ends(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Thresholds below and above the classes (B,)."""
