@@ -38,6 +38,7 @@ OF_TWO: Final = ("probit", "logit")
 LikelihoodName = Literal[
     "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial", "censored"
 ]
+_LEAST_SHARE: Final = 1e-15  # of a class: one minus it is below one
 _LEAST_COUNT: Final = 0.5  # added to counts, whose logs are then finite
 _NEIGHBOURS: Final = 10  # whose mean a residual is taken from
 _MOST_NEIGHBOURS: Final = 3000  # rows among which these are
@@ -229,7 +230,8 @@ class Classes:
             of_several, setup.groups.shape[1], setup.seed_for("classes")
         ).double()
         codes = setup.Y[:, 0].long()
-        least = 0.5 / len(codes)  # a class may be missing from a chunk
+        # A class may be missing from a chunk, of which equal rows may be one.
+        least = max(0.5 / max(setup.n_rows, setup.n_data), _LEAST_SHARE)
         if isinstance(likelihood, Ordinal):
             offset, centred = _in_order(likelihood, codes, setup.weight, least)
         else:

@@ -48,6 +48,14 @@ def test_repeated_rows_in_any_order_are_weights_though_rows_are_drawn(likelihood
     assert model.n_samples_seen_ == times.sum()
 
 
+@pytest.mark.parametrize("likelihood", ["probit", "softmax", "ordinal"])
+def test_rare_classes_start_with_their_share_where_rows_repeat(likelihood: str) -> None:
+    y = np.repeat([0, 1, 2], [990, 0, 10] if likelihood == "probit" else [975, 15, 10])
+    share = np.unique(y, return_counts=True)[1] / len(y)
+    model = SVGPClassifier(likelihood=likelihood, random_state=0).fit(np.zeros((len(y), 1)), y)
+    np.testing.assert_allclose(model.predict_proba([[0.0]])[0], share, rtol=0.2)
+
+
 def test_rows_of_one_batch_draw_for_themselves() -> None:
     """Not so few draws that the fit depends on which they are: another seed of them is alike."""
     X, y = table(100)
