@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from scipy.special import betainc, betaincc, expit, gammainc, gammaincc, gammaln, log_ndtr
 
-from skgp.distributions._density import LOG_SQRT_2PI
-from skgp.distributions._typing import FloatArray
+from skgp.distributions._density import LOG_SQRT_2PI, logsumexp
+from skgp.distributions._typing import BoolArray, FloatArray
 
 _NEWTON_STEPS: Final = 20
 _REACH: Final = 8.0
@@ -34,7 +34,12 @@ def log_mass_given_normal(
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
         total = np.log(np.sum(h * np.exp(terms - top), axis=-1)) + top[..., 0]
-        return np.asarray(total + np.log(width) - 0.5 * np.log(var) - LOG_SQRT_2PI)
+    out = np.asarray(total + np.log(width) - 0.5 * np.log(var) - LOG_SQRT_2PI)
+    # P(Y = 0) = P(Y <= 0): steps as wide as the density of f pass over the fall of exp(-exp(f)).
+    at_zero = (count == 0.0) & ~_is_narrow(count, std, a)
+    cells = (part[at_zero] for part in (count, mean, std, a))
+    out[at_zero] = _log_over_thresholds(*cells, upper=False)
+    return out
 
 
 def tail_given_normal(
@@ -48,14 +53,21 @@ def tail_given_normal(
     """
     std = np.maximum(std, 1e-8)
     out = np.empty(count.shape)
-    narrow = std * std < 1.0 / (count + 1.0) + a
-    for func, chosen in ((_over_rates, narrow), (_over_thresholds, ~narrow)):
-        out[chosen] = func(count[chosen], mean[chosen], std[chosen], a[chosen], upper)
+    narrow = _is_narrow(count, std, a)
+    parts = count, mean, std, a
+    out[narrow] = _over_rates(*(part[narrow] for part in parts), upper=upper)
+    log_p = _log_over_thresholds(*(part[~narrow] for part in parts), upper=upper)
+    out[~narrow] = np.exp(log_p)
     return out
 
 
+def _is_narrow(count: FloatArray, std: FloatArray, a: FloatArray) -> BoolArray:
+    """Whether the density of f is narrower than that of the threshold T."""
+    return std * std < 1.0 / (count + 1.0) + a
+
+
 def _over_rates(
-    count: FloatArray, mean: FloatArray, std: FloatArray, a: FloatArray, upper: bool
+    count: FloatArray, mean: FloatArray, std: FloatArray, a: FloatArray, *, upper: bool
 ) -> FloatArray:
     # In a tail the integrand peaks about where that of the next count does.
     mode = _peak(count + 1.0, mean, std * std, a)
@@ -69,8 +81,8 @@ def _over_rates(
     return np.asarray(np.sum(h * p, axis=1) * width / std / math.sqrt(2.0 * math.pi))
 
 
-def _over_thresholds(
-    count: FloatArray, mean: FloatArray, std: FloatArray, a: FloatArray, upper: bool
+def _log_over_thresholds(
+    count: FloatArray, mean: FloatArray, std: FloatArray, a: FloatArray, *, upper: bool
 ) -> FloatArray:
     # The density of T is (count + 1) P(Y = count + 1 | f = T).
     y = count + 1.0
@@ -81,7 +93,7 @@ def _over_thresholds(
     t = centre[:, None] + width[:, None] * x
     z = (t - mean[:, None]) / std[:, None]
     log_p = log_ndtr(-z if upper else z) + _log_mass(t, y[:, None], a[:, None])
-    return np.asarray(np.sum(h * np.exp(log_p + alone[:, None]), axis=1) * width)
+    return logsumexp(log_p + np.log(h)) + alone + np.log(width)
 
 
 def _points(size: int, stretch: float) -> tuple[FloatArray, FloatArray]:

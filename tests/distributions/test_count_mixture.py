@@ -1,10 +1,12 @@
 """Mixtures of counts against sums on a fine grid of the log rate, and samples."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 
 from skgp.distributions import CountMixture, NormalMixture, concat, mix
 from skgp.scoring import crps, interval_score, nll, rmse
@@ -93,6 +95,32 @@ def test_samples(dispersion: float) -> None:
     assert (np.abs(x.mean(1) - dist.mean()) < 4 * error).all()
     shares = (x <= 2).mean(1)
     assert (np.abs(shares - dist.cdf(2.0)) < 4 * np.sqrt(0.25 / x.shape[1])).all()
+
+
+@pytest.mark.parametrize("a", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize(("mean", "std"), [(-3.0, 2.0), (0.0, 5.0), (15.0, 8.0), (6.0, 20.0)])
+def test_probability_of_zero_where_the_rate_is_hardly_known(
+    mean: float, std: float, a: float
+) -> None:
+    def integrand(f: float) -> float:
+        at_zero = np.exp(-np.exp(f)) if a == 0.0 else (1.0 + a * np.exp(f)) ** (-1.0 / a)
+        return float(at_zero * stats.norm.pdf(f, mean, std))
+
+    far = mean + std * np.array([-12, -6, -2, 0, 2, 6, 12])
+    edges = np.unique([far, [-3, -1, 0, 1, 2, 3, 4]])
+    expected = sum(quad(integrand, *ends, epsabs=0.0, epsrel=1e-11)[0] for ends in pairwise(edges))
+    dist = CountMixture(NormalMixture.normal([mean], std), a)
+    np.testing.assert_allclose(dist.pdf(0.0), expected, rtol=2e-9)
+    np.testing.assert_array_equal(dist.cdf(0.0), dist.pdf(0.0))
+
+
+def test_log_probability_of_zero_beyond_what_a_probability_can_be() -> None:
+    """log of the integral of exp(-exp(f)) N(f; 300, 4), by many steps around its highest point."""
+    f = np.linspace(1.0, 12.0, 200_001)
+    log_p = -np.exp(f) + stats.norm.logpdf(f, 300.0, 4.0)
+    expected = np.logaddexp.reduce(log_p) + np.log(f[1] - f[0])
+    dist = CountMixture(NormalMixture.normal([300.0], 4.0))
+    np.testing.assert_allclose(dist.logpdf(0.0), expected, rtol=1e-12)
 
 
 def test_container() -> None:
