@@ -73,6 +73,17 @@ def test_gamma_tends_to_the_log_score() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
+def test_gamma_of_several_outputs_in_single_precision() -> None:
+    X, y = make_line()
+    Y = np.column_stack([y, X[:, 0] - 2.0 * y])
+    settings = {"gamma": 1.1, "early_stopping": False, **SHORT, "max_iter": 2}
+    single, double = (
+        PPGPRRegressor(dtype=dtype, **settings).fit(X, Y) for dtype in ("float32", "float64")
+    )
+    np.testing.assert_allclose(single.loss_curve_, double.loss_curve_, atol=1e-4)
+    np.testing.assert_allclose(single.predict(X), double.predict(X), atol=1e-3)
+
+
 def test_gamma_is_for_the_normal_likelihood() -> None:
     with pytest.raises(ValueError, match=r"gamma=1\.1 is for likelihood='normal'"):
         fit(gamma=1.1, likelihood="student_t")

@@ -106,7 +106,8 @@ class Gaussian(Observation):
         log_mode = self.log_marginal(centred, targets._replace(y=torch.zeros_like(targets.y)))
         n_observed = targets.y.shape[-1] if targets.mask is None else targets.mask.sum(-1)
         log_integral = beta * log_mode - 0.5 * math.log(gamma) * n_observed
-        return torch.expm1(beta * (log_density - log_integral / gamma)) * (gamma / beta)
+        score = torch.expm1(beta * (log_density - log_integral / gamma)) * (gamma / beta)
+        return score.to(latent.f_mean.dtype)  # of the weights of the nodes
 
     def vfitc_bound(self, latent: Latent, targets: Targets) -> Tensor:
         """Data term of VFITC (PPGPR paper, Eqn 15), shape (Q, B).
