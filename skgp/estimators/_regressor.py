@@ -37,7 +37,7 @@ def _takes_streams(estimator: Any) -> bool:
 class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     """Abstract base of the regressors that torch trains.
 
-    Means, quantiles and intervals are those of `predict_dist`, bit for bit, but are taken from one
+    Means, quantiles and intervals are those of `predict_dist`, up to rounding, but come from one
     chunk of rows after another, so that the distributions of all rows never exist at once.
     """
 
