@@ -27,6 +27,7 @@ from skgp.recipes.latent import (
     latent_blocks,
     same_rows,
     with_cells,
+    with_row_keys,
 )
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.noise import with_noise_share
@@ -325,6 +326,7 @@ class IWDGPRegressor(GPRegressor):
             build=partial(with_cells, of_layers.build) if has_covariates else of_layers.build,
             loss=partial(covariate_loss, objective, self.n_samples, *weights),
             dtype=always_float32,
+            conditioned=with_row_keys,
             goes_on=same_rows,
             no_stream=no_stream,
         )

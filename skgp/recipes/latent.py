@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -207,12 +208,27 @@ def covariate_loss(
     return value + weight_decay * half_squared_norm(stack.features)
 
 
-def same_rows(model: Model, table: Table) -> None:
-    """Refuse to go on with other rows than those that have posteriors of their own."""
+def with_row_keys(model: Model, table: Table) -> Model:
+    """The model, which remembers what rows have posteriors of their own."""
     for module in model.modules():
-        if isinstance(module, Free) and len(module.mean) != len(table):
-            raise ValueError(
-                "warm_start with amortized=False goes on with the rows of the last fit, of which "
-                f"there were {len(module.mean)}, and got {len(table)}: use amortized=True or "
-                "warm_start=False"
-            )
+        if isinstance(module, Free):
+            module.keys = _keys(table)
+    return model
+
+
+def same_rows(model: Model, table: Table) -> None:
+    """Go on with the rows that have posteriors of their own, in any order; refuse others."""
+    for module in model.modules():
+        if isinstance(module, Free):
+            try:
+                module.follow(_keys(table))
+            except ValueError as error:
+                raise ValueError(
+                    "warm_start with amortized=False goes on with the rows of the last fit, "
+                    f"{error}: use amortized=True or warm_start=False, and a number for "
+                    "random_state if early_stopping holds rows out"
+                ) from error
+
+
+def _keys(table: Table) -> Tensor:
+    return torch.from_numpy(table.keys.view(np.int64))

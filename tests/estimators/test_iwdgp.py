@@ -10,6 +10,7 @@ from oracles.models import to_array
 
 from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.core.layers.posteriors import NaturalPosterior
+from skgp.core.stacks.row_posterior import Free
 from skgp.core.training.run import Run
 from skgp.datasets import bimodal_distribution, make_bimodal
 from skgp.exceptions import NotPositiveDefiniteError
@@ -100,6 +101,33 @@ def test_rows_with_parameters_of_their_own_go_on_with_the_same_number(table):
     model.fit(X, y)
     with pytest.raises(ValueError, match="of which there were 40, and got 30"):
         model.fit(X[:30], y[:30])
+
+
+def test_rows_with_parameters_of_their_own_go_on_in_any_order(table):
+    """The moments of each row stay with it; other rows, of the same number too, are refused."""
+    X, y = table
+    order = np.random.default_rng(1).permutation(len(y))
+
+    def moments(model):
+        (module,) = (part for part in model.model_.modules() if isinstance(part, Free))
+        return np.column_stack([to_array(module.mean), to_array(module.log_std)])
+
+    for rows in (slice(None), order):
+        model = IWDGPRegressor(amortized=False, warm_start=True, **SMALL).fit(X, y)
+        first = moments(model)
+        model.set_params(learning_rate_init=1e-12).fit(X[rows], y[rows])
+        np.testing.assert_allclose(moments(model), first[rows], atol=1e-8)
+    for other in ((X + 1.0, y), (X, 2.0 * y), (X[::-1], y)):
+        with pytest.raises(ValueError, match="the rows of the last fit, and got others: use amort"):
+            model.fit(*other)
+
+
+def test_rows_with_parameters_of_their_own_that_another_split_holds_out(table):
+    stops = {**SMALL, "early_stopping": True, "amortized": False, "warm_start": True}
+    model = IWDGPRegressor(**stops).fit(*table).fit(*table)
+    model.set_params(random_state=1)
+    with pytest.raises(ValueError, match="a number for random_state if early_stopping"):
+        model.fit(*table)
 
 
 # ------------------------------------------------------------------ natural steps

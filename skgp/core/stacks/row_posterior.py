@@ -104,7 +104,14 @@ class Free(LocalPosterior):
         Initial means of the rows of the training table.
     log_std : Tensor of shape (n, C), optional
         Logarithms of the initial deviations; small ones if None.
+
+    Attributes
+    ----------
+    keys : Tensor of int64 of shape (n,), or None
+        Of the rows after training, see `row_keys`.
     """
+
+    keys: Tensor | None = None  # files of earlier versions have none of their own
 
     def __init__(self, mean: Tensor, log_std: Tensor | None = None) -> None:
         super().__init__()
@@ -118,3 +125,22 @@ class Free(LocalPosterior):
     def of_rows(self, rows: Tensor | slice) -> RowMoments:
         """Moments for rows of these numbers in the table."""
         return RowMoments(self.mean[rows], self.log_std[rows])
+
+    @torch.no_grad()
+    def follow(self, keys: Tensor) -> None:
+        """Put the rows into the order of their keys (n,).
+
+        Raises
+        ------
+        ValueError
+            If these are other rows than those of the training.
+        """
+        if len(keys) != len(self.mean):
+            raise ValueError(f"of which there were {len(self.mean)}, and got {len(keys)}")
+        if self.keys is None:
+            return
+        old, new = self.keys.argsort(stable=True), keys.argsort(stable=True)
+        if not torch.equal(self.keys[old], keys[new]):
+            raise ValueError("and got others")
+        for part in (self.mean, self.log_std):
+            part[new] = part[old]
