@@ -1,12 +1,21 @@
-"""A fit on two threads, which users have and a test worker has not, is that on one."""
+"""A fit on two threads, and predictions from several at once, are those of one thread."""
 
+import copy
+import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 import torch
 from contract_cases import CLASSIFIERS, ONE_PER_CLASS, Case, make_data, make_labels
 from sklearn.base import is_classifier
+from torch import nn
+
+from skgp import PPGPRClassifier, PPGPRRegressor
+from skgp.estimators.baselines import MCDropoutRegressor
 
 pytestmark = pytest.mark.usefixtures("short_start")
 CASES = ONE_PER_CLASS + CLASSIFIERS
@@ -35,3 +44,53 @@ def test_a_fit_on_two_threads_is_that_on_one(case: Case) -> None:
     # order: a number beside an edge is rounded to the other side, here or on another machine.
     atol = 1e-3 * desired.std() if case.name.startswith(("dspp", "ppgpr")) else 1e-7
     np.testing.assert_allclose(found, desired, rtol=1e-7, atol=atol)
+
+
+def with_dropout(n_features: int) -> nn.Module:
+    layers = nn.Linear(n_features, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 2)
+    return nn.Sequential(*layers)
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Threads take turns a thousand times as often as usual."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+_WITH_DROPOUT = {"feature_extractor": with_dropout, "n_inducing": 8}
+
+
+@pytest.mark.usefixtures("frequent_switches")
+@pytest.mark.parametrize(
+    "model",
+    [
+        MCDropoutRegressor(n_samples=4, max_iter=2, random_state=0),
+        PPGPRRegressor(max_iter=2, early_stopping=False, random_state=0, **_WITH_DROPOUT),
+        PPGPRClassifier(max_iter=2, early_stopping=False, random_state=0, **_WITH_DROPOUT),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_predictions_from_several_threads_are_those_from_one(model: Any) -> None:
+    """Dropout and batch norms stay as they are in predictions, which any thread begins or ends."""
+    rows = make_labels(40) if is_classifier(model) else make_data(40)
+    model.fit(rows.X, rows.y)
+    X = np.tile(rows.X_new, (200, 1))[:2000]
+
+    def predicted(of: Any) -> Any:
+        return of.predict_proba(X) if is_classifier(of) else of.predict(X, return_std=True)
+
+    expected, n_threads = predicted(model), 4
+    shared = copy.deepcopy(model)  # which has kept no factors
+    all_begin = threading.Barrier(n_threads)
+
+    def of_thread() -> list[Any]:
+        all_begin.wait()
+        return [predicted(shared) for _ in range(15)]
+
+    parallel = joblib.Parallel(n_threads, backend="threading")
+    for found in parallel(joblib.delayed(of_thread)() for _ in range(n_threads)):
+        for each in found:
+            np.testing.assert_array_equal(each, expected)
