@@ -233,6 +233,18 @@ def test_units_that_nobody_standardised_have_no_weak_prior(table):
     assert model.loss_curve_[-1] == pytest.approx(-value / len(y), abs=1e-6)
 
 
+@pytest.mark.parametrize(("n_copies", "value_of"), [(30, dense_log_marginal), (90, dense_bound)])
+def test_many_rows_of_few_inputs_go_through_the_smaller_matrix(table, n_copies, value_of):
+    """Either way the value is that of all rows; jitter is in the bound alone."""
+    X, y = table
+    X, y = np.r_[X, X[:n_copies]], np.r_[y, y[:n_copies] + 1.0] - 50.0
+    parameters = {"normalize_X": False, "normalize_y": False, "input_warping": False}
+    model = SVGPRegressor(**parameters, random_state=0).fit(X, y)
+    x, targets = scaled(model, X, y)
+    value = value_of(model, x, targets, np.ones(len(y), dtype=int))
+    assert model.loss_curve_[-1] == pytest.approx(-value / len(y), abs=1e-8)
+
+
 def test_progress_verbosity_and_validation_rows(table, capsys):
     X, y = table
     model = SVGPRegressor(verbose=1, random_state=0).set_callbacks(ProgressBar())
