@@ -112,13 +112,15 @@ def _log_sums(
     model = estimator.model_
     if not isinstance(model.nodes, UnitNodes):
         raise TypeError(f"{type(estimator).__name__} has no readout, whose units are drawn")
+    device = next(model.stack.parameters()).device
     draws = UnitNodes(Sampled(model.nodes.rule.widths, n_draws, 1, seed), integrated=False)
+    draws.to(device)
     count = itertools.count()  # each step has draws of its own
 
     def of_rows(start: int) -> Iterator[Tensor]:
         rows = slice(start, start + _CHUNK)
-        x = torch.from_numpy(model.x_scale.apply(X[rows]))
-        targets = Targets(torch.from_numpy(model.y_scale.apply(Y[rows])), None)
+        x = torch.from_numpy(model.x_scale.apply(X[rows])).to(device)
+        targets = Targets(torch.from_numpy(model.y_scale.apply(Y[rows])).to(device), None)
         for step in count:
             latent = model.stack(x, draws(len(x), step), factors)
             yield torch.logsumexp(PREDICTIVE.term(model.likelihood, latent, targets), 0)

@@ -18,6 +18,7 @@ _JITTER: Final = 1e-6
 _NOISE: Final = 0.1  # that they start with
 _FAR: Final = 0.3  # share of the variance that a GP leaves where it has no rows nearby
 _RIDGE: Final = 1e-2  # of regressions between outputs, which are scaled
+_CONSTANT: Final = 1e-12  # standard deviation of equal values, relative to them, by rounding
 _NUMBERS: Final = 2**21  # in the systems of some rows
 
 
@@ -31,12 +32,12 @@ class Scale(NamedTuple):
     def of(cls, values: Tensor, weights: Tensor) -> "Scale":
         """Means and standard deviations of values (n, d), with weights (n, d) or (n, 1).
 
-        The unit of a constant column is one.
+        The unit of a column that is constant, up to rounding, is one: other rows may differ.
         """
         share = weights / weights.sum(0)
         mean = (share * values).sum(0).nan_to_num()  # of an output that no row has observed
         std = (share * (values - mean).square()).sum(0).sqrt()
-        return cls(mean, torch.where(std > 0.0, std, 1.0))
+        return cls(mean, torch.where(std > _CONSTANT * mean.abs(), std, 1.0))
 
     def __call__(self, values: Tensor) -> Tensor:
         """Values (n, d) in these units."""

@@ -9,7 +9,8 @@ import torch
 from skgp import DSPPRegressor, ExactGPRegressor
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.setup import Setup
-from skgp.recipes.rough_gps import OutputGPs, covariance, filled_targets, regressed
+from skgp.recipes.noise import noise_share
+from skgp.recipes.rough_gps import OutputGPs, Scale, covariance, filled_targets, regressed
 
 
 def _rows(rng, n, missing):
@@ -54,6 +55,22 @@ def test_targets_far_from_their_rows_are_those_that_the_other_outputs_say(rng):
     partial[:40, 0] = partial[80:, 1] = np.nan
     filled = filled_targets(_setup(X, partial)).numpy()
     assert np.sqrt(np.mean((filled - Y)[np.isnan(partial)] ** 2)) < 0.2  # zeros leave 1.0
+
+
+@pytest.mark.parametrize("value", [0.1, -0.0673, 3.3e5])
+def test_a_column_that_varies_in_other_rows_alone_keeps_its_unit(rng, value):
+    """The mean of equal values is off by rounding; divided by that, other rows are at 1e18."""
+    X, Y, _ = _rows(rng, 120, 0.0)
+    X[:, 1] = value
+    X[0, 1] += 1.0
+    setup = _setup(X, Y)
+    rows = torch.arange(1, 120)
+    setup.few = lambda: (rows, torch.full((119,), 4.98).double())
+    gps = OutputGPs.of(setup, 40)
+    assert gps.x_scale.unit[1] == 1.0
+    assert gps.gps.layer.Z.abs().max() < 5.0
+    assert 0.0 < noise_share(setup) < 1.0
+    assert Scale.of(value + 1e-6 * torch.tensor([[-1.0], [1.0]]).double(), torch.ones(2, 1)).unit != 1.0
 
 
 def test_regressions_between_outputs_are_those_of_a_loop(rng):
