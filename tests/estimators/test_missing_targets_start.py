@@ -70,7 +70,10 @@ def test_a_column_that_varies_in_other_rows_alone_keeps_its_unit(rng, value):
     assert gps.x_scale.unit[1] == 1.0
     assert gps.gps.layer.Z.abs().max() < 5.0
     assert 0.0 < noise_share(setup) < 1.0
-    assert Scale.of(value + 1e-6 * torch.tensor([[-1.0], [1.0]]).double(), torch.ones(2, 1)).unit != 1.0
+    assert (
+        Scale.of(value + 1e-6 * torch.tensor([[-1.0], [1.0]]).double(), torch.ones(2, 1)).unit
+        != 1.0
+    )
 
 
 def test_regressions_between_outputs_are_those_of_a_loop(rng):
