@@ -1,5 +1,6 @@
 """How many epochs to train, found by cross-validation."""
 
+import copy
 import dataclasses
 from functools import partial
 from typing import Any, Final
@@ -34,6 +35,7 @@ _PATIENCE: Final = 40  # epochs without a better score, after which the search s
 
 def found_plan(
     recipe: Recipe,
+    models: list[Model],
     rows: Rows,
     whole: Table,
     targets: Targets,
@@ -41,20 +43,75 @@ def found_plan(
     plan: Plan,
     rng: np.random.RandomState,
     progress: Progress,
-) -> tuple[Plan, Search]:
-    """A plan of the length that a cross-validation finds, and that search.
+) -> tuple[list[Model], Plan, Search]:
+    """What to train, for as long as a cross-validation finds, and that search.
 
-    The arguments are those of `cross_validated`.
+    These are the models, unless one with more inducing inputs, which has hardly begun, scores
+    better. The other arguments are those of `cross_validated`.
     """
     if whole.ranks.n > 1:
         raise ValueError(
             f"data_parallel=True with {whole.n_rows} rows in all, which are one batch: use "
             "early_stopping=False, or fewer rows per batch"
         )
-    search = cross_validated(recipe, rows, whole, targets, running, plan, rng, progress)
+    of_folds = recipe.of_folds(models[0])
+    search = cross_validated(of_folds, rows, whole, targets, running, plan, rng, progress)
     scores = search.scores
-    n_epochs = best_length(scores, plan.tol) if scores else min(_UNKNOWN, plan.max_iter)
-    return of_length(plan, n_epochs), search
+    if not scores:
+        return models, of_length(plan, min(_UNKNOWN, plan.max_iter)), search
+    rival = recipe.rival(models[0], len(np.unique(whole.keys)))
+    if rival is not None:
+        at_start = _begun(rival, rows, whole, targets, running, plan, rng)
+        if at_start.scores > [max(scores)]:
+            models = first_models(rival, whole, targets, _once(running), copy.deepcopy(rng))
+            return models, of_length(plan, 1), at_start
+    return models, of_length(plan, best_length(scores, plan.tol)), search
+
+
+def _begun(
+    recipe: Recipe,
+    rows: Rows,
+    whole: Table,
+    targets: Targets,
+    running: Running,
+    plan: Plan,
+    rng: np.random.RandomState,
+) -> Search:
+    """The score of held-out rows by models that have not been trained, as of a search.
+
+    The source of chance stays as it is.
+    """
+    rng = copy.deepcopy(rng)
+    scores, weights, coverage = [], [], NO_TARGETS
+    for table, held_out in _parts(rows, whole, targets, running, plan.n_folds):
+        try:
+            model = first_models(recipe, table, targets, _once(running), rng)[0]
+        except NotPositiveDefiniteError:
+            return NO_SEARCH
+        scores.append(validation_score(recipe, table, held_out, model))
+        weights.append(held_out.n_data)
+        coverage = coverage.plus(coverage_of(model, held_out))
+    return Search([float(np.average(scores, weights=weights))], plan.max_iter, coverage)
+
+
+def _parts(
+    rows: Rows, whole: Table, targets: Targets, running: Running, n_folds: int
+) -> list[tuple[Table, Table]]:
+    """Training and held-out rows of each fold; none if there are too few distinct rows."""
+    folds = fold_numbers(whole.keys, targets.groups(whole.Y), n_folds)
+    if len(np.unique(folds[folds >= 0])) < n_folds:
+        return []
+    parts = []
+    for fold in range(n_folds):
+        table = make_table(rows.take(folds != fold), targets, running, whole.like)
+        scales = table.x_scale, table.y_scale
+        parts.append((table, scaled_table(rows.take(folds == fold), scales, whole.like)))
+    return parts
+
+
+def _once(running: Running) -> Running:
+    """The same without restarts."""
+    return dataclasses.replace(running, n_restarts=1)
 
 
 def cross_validated(
@@ -92,9 +149,8 @@ def cross_validated(
         Without scores if there are too few distinct rows, if a model of a fold has no start, or if
         training diverges in the first epoch.
     """
-    running = dataclasses.replace(running, n_restarts=1)
-    folds = fold_numbers(whole.keys, targets.groups(whole.Y), plan.n_folds)
-    if len(np.unique(folds[folds >= 0])) < plan.n_folds:
+    parts = _parts(rows, whole, targets, running, plan.n_folds)
+    if not parts:
         return NO_SEARCH
     saved = progress.saved("search")
     if saved is not None and not saved["runs"]:  # it has ended
@@ -102,21 +158,16 @@ def cross_validated(
         rng.set_state(saved["rng"])
         return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]))
     runs: list[Run[Model]] = []
-    parts: list[Table] = []
-    for fold in range(plan.n_folds):
-        table = make_table(rows.take(folds != fold), targets, running, whole.like)
-        scales = table.x_scale, table.y_scale
-        held_out = scaled_table(rows.take(folds == fold), scales, whole.like)
+    for table, held_out in parts:
         try:
-            model = first_models(recipe, table, targets, running, rng)[0]
+            model = first_models(recipe, table, targets, _once(running), rng)[0]
         except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
             return NO_SEARCH
         validate = partial(validation_score, recipe, table, held_out)
         generator = torch.Generator().manual_seed(draw_seed(rng))
         task = candidate(recipe, model, table.n_data, plan.n_batches(table.n_rows))
         runs.append(Run(task, table, plan, generator, validate, progress))
-        parts.append(held_out)
-    weights = [part.n_data for part in parts]
+    weights = [held_out.n_data for _, held_out in parts]
     scores: list[float] = []
     best: list[dict[str, Any]] = []  # states of the modules at the best score, if there is one
     if saved is not None:
@@ -142,9 +193,9 @@ def cross_validated(
         if scores[-1] == max(scores):
             best = [run.completed for run in runs]
     coverage = NO_TARGETS
-    for run, of_module, part in zip(runs, best, parts, strict=False):
+    for run, of_module, (_, held_out) in zip(runs, best, parts, strict=False):
         run.module.load_state_dict(of_module)
-        coverage = coverage.plus(coverage_of(run.module, part))
+        coverage = coverage.plus(coverage_of(run.module, held_out))
     ended = {"runs": [], "scores": scores, "coverage": [*coverage], "rng": _state(rng)}
     progress.follow("search", lambda: ended)
     return Search(scores, plan.max_iter, coverage)

@@ -208,6 +208,10 @@ def with_any_rows(model: Model, table: Table) -> None:
     """Nothing to prepare: a fitted model goes on with any rows."""
 
 
+def as_in_fit(model: Model) -> None:
+    """Nothing to change: what a fit moves, a stream moves too."""
+
+
 def never(model: Model) -> bool:
     """For a loss that does not repeat."""
     return False
@@ -249,6 +253,8 @@ class Recipe:
         Completes a new model by what each training row has of its own.
     goes_on : callable (Model, Table) -> None
         Prepares a fitted model to go on with these rows; a ValueError if it cannot.
+    in_stream : callable Model -> None
+        Prepares a fitted model to go on with a stream, whose rows are others than those of the fit.
     no_stream : str, optional
         Why there is no training on chunks of a stream.
     divergence : callable (Model, n_data) -> float, optional
@@ -259,6 +265,10 @@ class Recipe:
         As of a `Candidate`.
     as_large : callable Model -> (callable Setup -> Model), optional
         A `build` of as many inducing inputs as a model has, where their number is found.
+    of_all_rows : callable (Model, n) -> (callable Setup -> Model) or None, optional
+        Where their number is found, a `build` of a model that has all of n distinct inputs as
+        inducing inputs in the place of fewer, and predicts well as it begins. None if this model
+        has all of them, or there are too many.
     short : (int, Recipe), optional
         The most rows of a table of one output that another recipe is for, and that recipe.
     """
@@ -271,11 +281,13 @@ class Recipe:
     conditioned: Callable[[Model, Table], Model] = as_trained
     with_rows: Callable[[Model, Table, int], Model] | None = None
     goes_on: Callable[[Model, Table], None] = with_any_rows
+    in_stream: Callable[[Model], None] = as_in_fit
     no_stream: str | None = None
     divergence: Callable[[Model, float], float] | None = None
     passes: Passes = EAGER
     repeats: Callable[[Model], bool] = never
     as_large: Callable[[Model], Callable[[Setup], Model]] | None = None
+    of_all_rows: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
     short: "tuple[int, Recipe] | None" = None
 
     def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":
@@ -285,6 +297,14 @@ class Recipe:
         # Of merged rows a fit is the same, bit by bit, whether rows are weighted or repeated, and
         # in any order.
         return self.short[1], rows.merged()
+
+    def rival(self, model: Model, n_distinct: int) -> "Recipe | None":
+        """The recipe of models that held-out rows may prefer, as they begin, to this one trained.
+
+        None if there is none for so many distinct inputs.
+        """
+        build = None if self.of_all_rows is None else self.of_all_rows(model, n_distinct)
+        return None if build is None else replace(self, build=build)
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""

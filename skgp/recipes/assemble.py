@@ -38,7 +38,9 @@ from skgp.recipes.stack import (
     Start,
     Top,
     build_as_large,
+    build_of_all_rows,
     build_stack,
+    move_inducing,
     no_hidden,
     sparse_top,
 )
@@ -110,17 +112,20 @@ beginning, all_inducing
         beginning=beginning,
         all_inducing=all_inducing,
     )
+    finds_inducing = spec.inducing.n_inducing == "auto"
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(stack_loss, objective, beta_reg, features.weight_decay),
         optimizer=partial(adam, p.learning_rate_init) if optimizer is None else optimizer,
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), epochs),
         dtype=partial(float64_if_one_batch, p.batch_size),
+        in_stream=move_inducing,
         no_stream=no_stream_if_stopping(p),
         divergence=beta_reg,
         passes=Passes(p.compile),
         repeats=stack_repeats,
-        as_large=partial(build_as_large, spec) if spec.inducing.n_inducing == "auto" else None,
+        as_large=partial(build_as_large, spec) if finds_inducing else None,
+        of_all_rows=partial(build_of_all_rows, spec) if finds_inducing else None,
     )
 
 

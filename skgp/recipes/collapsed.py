@@ -20,7 +20,7 @@ from skgp.core.marginal.collapsed import collapsed_bound
 from skgp.core.marginal.exact import ExactGP, exact_log_marginal
 from skgp.core.marginal.fitc import check_recomputation, fitc_log_marginal, fitc_posterior
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import start_hyperparameters, start_posterior
+from skgp.core.marginal.starts import is_of_all_rows, start_hyperparameters, start_posterior
 from skgp.core.networks.features import half_squared_norm
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.memory import check_memory
@@ -39,7 +39,6 @@ _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
 _SHORT: Final = 4000  # rows up to which this takes less time than minibatches
 _BOUND_ITERATIONS: Final = 100
-_FEW_COPIES: Final = 1.5  # rows per distinct input up to which the n x n matrix takes less time
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
@@ -273,22 +272,16 @@ def bound_loss(
 ) -> Tensor:
     """Training loss of all rows, nats per row: minus the collapsed bound, and the priors.
 
-    Inducing inputs move unless they are all that there are: then the bound is, but for the jitter,
-    the log marginal likelihood.
+    Inducing inputs that are all inputs do not move.
     """
     layer = cast(SparseGP, model.stack.top)
     rows = _observed(model, batch, n_data)
     y, count = rows.residuals_and_counts(layer.mean)
-    x = rows.x[count[0] > 0]
-    # Equal inputs are neighbours, for the rows are merged.
-    n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
-    n_inducing = layer.Z.shape[-2]
     noise_var = model.likelihood.noise_var
-    if n_distinct <= n_inducing and len(rows.x) <= _FEW_COPIES * n_inducing:
+    if is_of_all_rows(rows.x[count[0] > 0], layer.Z.shape[-2]):  # they are merged
         bound = exact_log_marginal(layer, rows, noise_var).sum()
     else:
-        Z = layer.Z if n_inducing < n_distinct else layer.Z.detach()
-        given = layer.kernel, Z, rows.x, y, count[0], noise_var, layer.jitter
+        given = layer.kernel, layer.Z, rows.x, y, count[0], noise_var, layer.jitter
         bound = collapsed_bound(*given).sum()
     prior = model.stack.log_prior() + (layer.kernel.log_weak_prior() if is_standardised else 0.0)
     return -(bound + prior) / n_data

@@ -38,6 +38,7 @@ TOPOLOGIES: Final[dict[str, Connection]] = {
     "skip-all": Connection(kernel="both", mean="both"),
 }
 _HIDDEN_NOISE: Final = 1e-5  # where its variance starts (doubly stochastic paper, supplement)
+_CLOSE_VAR: Final = 1e-3  # of q(v), with which sigma points begin close to each other
 _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
 
 
@@ -141,10 +142,14 @@ def hidden_gps(
 ) -> Below:
     """Layers of GPs between the features x (n, F) and the top layer.
 
-    The variances of q(v) start at `variance`. `nodes` makes the rule from the widths of the hidden
-    layers; `alone` is what stands there if the top layer is the only one.
+    The variances of q(v) start at `variance`, or less where the top layer begins at an optimum for
+    the means of the hidden functions, from which sigma points far apart would lead. `nodes` makes
+    the rule from the widths of the hidden layers; `alone` is what stands there if the top layer is
+    the only one.
     """
     built: list[Layer] = []
+    if spec.begins_well and setup.fits_into(spec.batch_size):
+        variance = min(variance, _CLOSE_VAR)
     is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
     layers = layers.of(is_small, spec.kernels[1:])
     connections = layers.connections

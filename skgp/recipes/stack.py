@@ -16,10 +16,8 @@ from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.starts import (
-    bound_per_row,
     start_hyperparameters,
     start_posterior,
-    unexplained_share,
 )
 from skgp.core.networks.features import (
     FeatureExtractor,
@@ -44,13 +42,8 @@ FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
 SHARED_INDUCING: Final = 150  # of functions that share them, there
 MANY_INDUCING: Final = 300
 ALL_INDUCING: Final = 600  # the most where each row may be one
+MOST_ROWS: Final = 1500  # the same, where none of them moves
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
-# Variance that few inducing inputs leave unexplained, relative to the noise variance. Above the
-# first threshold each row becomes an inducing input; between the two, only if the bound gains.
-_UNEXPLAINED: Final = 0.1
-_DOUBTFUL: Final = 0.05
-_GAIN: Final = 0.5  # the gain in the bound that is enough, in nats per row
-_GAIN_OF_FEW: Final = 0.25  # the same, where they are less than twice as many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
 _KEPT_JITTER: Final = 0.01
@@ -185,6 +178,9 @@ def sparse_top(
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
     if spec.begins_well and setup.fits_into(spec.batch_size):
         layer.jitter *= _KEPT_JITTER
+        # Where each row is one, the matrix Kuu is close to singular: its factor, and with it what
+        # the whitened variables mean, changes with the smallest move, and there is none to gain.
+        layer.Z.requires_grad_(len(Z) < setup.n_distinct)
     return layer
 
 
@@ -294,10 +290,37 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     return model
 
 
+def move_inducing(model: Model) -> None:
+    """Let all inducing inputs move, for rows that are not those of the fit."""
+    for layer in model.stack.layers:
+        if isinstance(layer, SparseLayer):
+            layer.Z.requires_grad_(True)
+
+
 def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
     """The build of a model with as many inducing inputs in each layer as this model has."""
-    numbers = [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
-    return partial(build_stack, _with_inducing(spec, numbers))
+    return partial(build_stack, _with_inducing(spec, _n_inducing(model)))
+
+
+def build_of_all_rows(
+    spec: StackSpec, model: Model, n_distinct: int
+) -> Callable[[Setup], Model] | None:
+    """The build of a model that differs from this one by a top layer of all distinct inputs.
+
+    None if this model has them, or if there are too many.
+    """
+    *hidden, n_top = _n_inducing(model)
+    is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
+    if not is_apt or len(model.stack.top.kernel.variance) > 1:
+        return None
+    if not n_top < n_distinct <= MOST_ROWS:
+        return None
+    return partial(build_stack, _with_inducing(spec, [*hidden, MOST_ROWS]))
+
+
+def _n_inducing(model: Model) -> list[int]:
+    """Inducing inputs of the layers, from the inputs upwards."""
+    return [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
 
 
 def _with_inducing(spec: StackSpec, n_inducing: int | Sequence[int]) -> StackSpec:
@@ -324,45 +347,15 @@ def _start(
     is_fitted = not below.n_layers or len(below.h) <= spec.batch_size
     if not is_fitted and (given is not None or spec.start is not refined_start):
         return top, None if given is None else torch.full_like(latent[:, 0], given)
-    started, noise_var = _started_top(spec, setup, below, latent, deepcopy(top))
+    started = deepcopy(top)
+    start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
+    few, weight = setup.few()
+    noise_var = start(started, below.h[few], latent[:, few], weight, noise)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
     copies = setup.n_data / float(setup.weight.sum())
     start_posterior(started, below.h, latent, setup.observed_weight, noise_var, copies)
     return started, noise_var
-
-
-def _started_top(
-    spec: StackSpec, setup: Setup, below: Below, latent: Tensor, top: SparseLayer
-) -> tuple[SparseLayer, Tensor]:
-    """The top layer where the bound is high, and noise variances (W,) that go with it.
-
-    If the number of inducing inputs is to be found, there is one for each row where the usual
-    number leaves much unexplained or the bound gains much by it, unless these are too many.
-    """
-    given = spec.beginning.initial_noise
-    start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
-    few, weight = setup.few()
-    h = below.h[few]
-    rows = h, latent[:, few], weight
-    noise_var = start(top, *rows, noise)
-    grows = spec.inducing.n_inducing == "auto" and start is refined_start
-    if not grows or setup.n_distinct > ALL_INDUCING:
-        return top, noise_var
-    share = unexplained_share(top, h, weight, noise_var)
-    if share < _DOUBTFUL:
-        return top, noise_var
-    larger = _top_layer(_with_inducing(spec, ALL_INDUCING), setup, below, len(latent))
-    n_usual, n_all = top.Z.shape[-2], larger.Z.shape[-2]
-    if n_all == n_usual:
-        return top, noise_var
-    larger_noise_var = start(larger, *rows, noise)
-    are_many = n_all >= 2 * n_usual
-    if share < _UNEXPLAINED or not are_many:  # steps are shorter with more
-        gain = bound_per_row(larger, *rows, larger_noise_var) - bound_per_row(top, *rows, noise_var)
-        if gain.max() < (_GAIN if are_many else _GAIN_OF_FEW):
-            return top, noise_var
-    return larger, larger_noise_var
 
 
 def kernel_of(

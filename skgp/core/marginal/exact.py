@@ -15,7 +15,7 @@ from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.layer import Basis, Layer, in_groups
-from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
@@ -212,7 +212,7 @@ class ExactGP(Layer):
 
 
 def exact_log_marginal(
-    layer: ExactGP | SparseGP,
+    layer: ExactGP | SparseLayer,
     rows: ObservedRows,
     noise_var: Tensor,
     solver: ConjugateGradients | None = None,
@@ -224,7 +224,7 @@ def exact_log_marginal(
 
     Parameters
     ----------
-    layer : ExactGP or SparseGP
+    layer : ExactGP or SparseLayer
         Kernel, constant means and jitter; neither the rows that it is conditioned on nor its
         inducing inputs have a part in it.
     rows : ObservedRows

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.collapsed import collapsed_bound
+from skgp.core.marginal.exact import exact_log_marginal
+from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 
@@ -18,6 +20,7 @@ _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimat
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
 _REFINED_ROWS: Final = 1000  # up to which the descent goes on to the optimum: a usual batch
+_FEW_COPIES: Final = 1.5  # rows per distinct input up to which the n x n matrix takes less time
 _REFINEMENTS = 100
 _LEAST_NOISE = 1e-6  # variance, relative to that of the targets
 _CHUNK = 2048
@@ -58,17 +61,18 @@ def start_hyperparameters(
     Tensor of shape (W,)
         Noise variances that go with the kernel.
     """
+    refined = refined and len(x) <= _REFINED_ROWS
+    if refined:  # repeated rows, in any order, then count as one of their weight to the last bit
+        x, y, weight = _merged(x, y, weight)
     # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
     n_inducing = layer.Z.shape[-2]
-    refined = refined and len(x) <= _REFINED_ROWS
-    n_subset = n_inducing if refined else min(n_inducing, _BOUND_INDUCING)
+    is_exact = refined and len(y) == 1 and is_of_all_rows(x, n_inducing)
+    n_subset = n_inducing if refined and not is_exact else min(n_inducing, _BOUND_INDUCING)
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     free = [parameter for parameter in layer.kernel.parameters() if parameter.requires_grad]
     parameters = [*free, log_noise]
-    if refined:  # repeated rows, in any order, then count as one of their weight to the last bit
-        x, y, weight = _merged(x, y, weight)
     # Without a least noise the bound of constant targets has no optimum.
     least = _LEAST_NOISE if refined else 0.0
     n_counted = weight.sum(-1).mean()
@@ -82,12 +86,28 @@ def start_hyperparameters(
     if refined:
         near = [parameter.detach().clone() for parameter in parameters]
 
+        def log_marginal() -> Tensor:
+            noise = log_noise.exp() + least
+            rows = ObservedRows(x, y, weight.expand_as(y)[0])
+            return exact_log_marginal(layer, rows, noise).sum() + layer.kernel.log_prior()
+
         def penalised() -> Tensor:
             moves = [(p - q).square().sum() for p, q in zip(parameters, near, strict=True)]
-            return loss() + 0.5 * torch.stack(moves).sum() / n_counted
+            target = -log_marginal() / n_counted if is_exact else loss()
+            return target + 0.5 * torch.stack(moves).sum() / n_counted
 
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
+
+
+def is_of_all_rows(x: Tensor, n_inducing: int) -> bool:
+    """Whether so many inducing inputs are all inputs x (n, D), of which equal ones are neighbours.
+
+    Then the collapsed bound is, but for the jitter, the log marginal likelihood, which takes less
+    time unless there are many rows for each of them.
+    """
+    n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
+    return n_distinct <= n_inducing and len(x) <= _FEW_COPIES * n_inducing
 
 
 def _merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -98,27 +118,6 @@ def _merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tenso
     pairs, row = torch.unique(torch.cat([x, y.mT], -1), dim=0, return_inverse=True)
     sums = weight.new_zeros(*weight.shape[:-1], len(pairs)).index_add_(-1, row, weight)
     return pairs[:, : x.shape[1]], pairs[:, x.shape[1] :].mT, sums
-
-
-@torch.no_grad()
-def unexplained_share(layer: SparseLayer, x: Tensor, weight: Tensor, noise_var: Tensor) -> float:
-    """Variance that the inducing inputs leave unexplained, relative to that of the noise.
-
-    tr(Kff - Qff) / (n noise), of which the collapsed bound loses one half per row (Titsias 2009,
-    Eqn 9); the largest of the GPs.
-
-    Parameters
-    ----------
-    layer : SparseLayer
-    x : Tensor of shape (n, D)
-    weight : Tensor of shape (n,) or (W, n)
-    noise_var : Tensor of shape (W,)
-    """
-    kernel = layer.kernel
-    A = inverse_cholesky(kernel.Kuu(layer.Z), layer.jitter) @ kernel.Kuf(layer.Z, x)
-    rest = (kernel.kff(x) - A.square().sum(-2)).clamp(min=0.0)  # in units of the variance
-    share = (rest * weight).sum(-1) / weight.sum(-1) * kernel.variance / noise_var
-    return float(share.max())
 
 
 @torch.no_grad()
