@@ -22,7 +22,6 @@ from skgp.core.marginal.starts import (
     start_hyperparameters,
     start_posterior,
     start_slope,
-    unexplained_share,
 )
 from skgp.core.nodes.rules import trivial
 from skgp.core.objectives.objective import ELBO, loss
@@ -138,7 +137,6 @@ def test_a_target_without_weight_is_as_if_it_were_not_there(problem, is_shared):
     both = layer_of(slice(None))
     start_posterior(both, x, y, weights, noise_var, 1.5)
     bounds = bound_per_row(both, x, y, weights, noise_var)
-    shares = []
     for w in range(2):
         kept, gps = weights[w] > 0, slice(w, w + 1)
         rows = x[kept], y[gps, kept], weight[kept]
@@ -152,9 +150,6 @@ def test_a_target_without_weight_is_as_if_it_were_not_there(problem, is_shared):
         )
         expected = bound_per_row(alone, *rows, noise_var[gps])
         np.testing.assert_allclose(bounds[gps], expected, rtol=1e-9)
-        shares.append(unexplained_share(alone, rows[0], rows[2], noise_var[gps]))
-    share = unexplained_share(both, x, weights, noise_var)
-    assert share == pytest.approx(max(shares), rel=1e-9)
 
 
 @pytest.mark.parametrize("refined", [False, True])
