@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import unique_labels
 
 from skgp.core.subsample import BoolArray
+from skgp.core.training.plan import count_batches
 from skgp.distributions import Bernoulli, Categorical
 from skgp.distributions._given import check_sorted
 from skgp.estimators import _attributes
@@ -298,7 +299,7 @@ class Classifier(ClassifierMixin, Estimator):
         The draws of a step are those of a row: so a repeated row is what a row of weight two is,
         and the order of the rows does not matter.
         """
-        return rows.merged() if len(rows.X) <= self.batch_size else rows
+        return rows.merged() if count_batches(len(rows.X), self.batch_size) == 1 else rows
 
     def _set_classes(self, classes: Array, rows: Rows) -> None:
         """Remember the classes and their weights."""

@@ -41,7 +41,7 @@ _MAX_ITER: Final = Parameter(
 # `jitter` of a family whose fits of small data sets begin at an optimum of the bound, or go to it.
 KEPT_JITTER: Final = """
     Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the kernel
-    variance. Up to `batch_size` rows the top layer has a hundredth of it.
+    variance. Up to one batch of rows the top layer has a hundredth of it.
 """
 # `max_iter` of a family that has an optimum on small data sets.
 OPTIMUM_OR_EPOCHS: Final = Deviation(
@@ -76,9 +76,9 @@ FOUND_STOPPING: Final = Deviation(
     text="""
     early_stopping : bool or "auto", default=$default
         How held-out rows choose the number of epochs. "auto" depends on the number of rows. From 20
-        rows up to `batch_size`, it cross-validates: five folds (three above 200 rows) score each
-        epoch, and one model of all rows trains for the fewest epochs that scored within `tol` of
-        the best; `X_val` is scored and decides nothing. Up to a hundred times `batch_size`, it
+        rows up to one batch (less than 1.5 times `batch_size`), it cross-validates: five folds
+        (three above 200 rows) score each epoch, and one model of all rows trains for the fewest
+        epochs that scored within `tol` of the best; `X_val` is scored and decides nothing. Up to a hundred times `batch_size`, it
         averages the parameters of the last epochs, at a steady learning rate: `learning_rate_init`,
         or three times that in a regression of up to ten times `batch_size` rows. When this average
         no longer scores better on the held-out rows, training goes on from the best one with

@@ -57,7 +57,7 @@ class DSPPRegressor(GPRegressor):
         Number M of inducing inputs of each GP: points, initialised by k-means, whose function
         values stand in for all rows. The cost per row and node grows with M^2. A list has a number
         for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
-        than the first. "auto" is 64 up to `batch_size` rows, where more overfit, or 150 for
+        than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
         functions that share them. If held-out rows prefer it to what training makes of these, the
         top layer has one for each distinct input, up to 1,500, and is not trained. Up to ten times
         as many rows as in a batch it is three times the square root of their number, at most 300.

@@ -56,7 +56,7 @@ class PPGPRRegressor(GPRegressor):
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
-        "full" up to `batch_size` rows, and "decoupled" for more rows and for streams.
+        "full" up to one batch of rows, and "decoupled" for more rows and for streams.
     beta_reg : float or "auto", default="auto"
         Weight of the divergence KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
         falls in inverse proportion to their number, down to 0.2.

@@ -40,7 +40,7 @@ class PPGPRClassifier(Classifier):
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
-        "full" up to `batch_size` rows and for five classes or more, else "decoupled". Unless
+        "full" up to one batch of rows and for five classes or more, else "decoupled". Unless
         decoupled, five classes or more share a kernel and inducing inputs.
     beta_reg : float, default=1.0
         Weight of the divergence KL(q(u) || p(u)). Less than one, as for regression, overfits small

@@ -126,14 +126,14 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         n_iter_no_change=stopping.patience,
         tol=stopping.tol,
     )
-    if stopping.early_stopping != "auto" or not _LEAST_ROWS <= n <= _MOST_BATCHES * batch_size:
+    if stopping.early_stopping != "auto" or n < _LEAST_ROWS or n_batches > _MOST_BATCHES:
         return plan
-    if n <= batch_size:
+    if n_batches == 1:
         n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
         return replace(of_length(plan, epochs.longest if is_auto else usual), n_folds=n_folds)
     most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
     n_steady = max(1, round((1.0 - _ANNEALED) * most))
-    is_large = n > FEW_BATCHES * batch_size
+    is_large = n_batches > FEW_BATCHES
     patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
     return replace(
         of_length(plan, n_steady, n_batches, 1.0 if is_large else epochs.steady),
@@ -180,7 +180,7 @@ def float64_if_one_batch(batch_size: int, n: int) -> str:
     A table that is trained as a whole costs little, and its fit is then as good as deterministic:
     rows repeated or weighted, in any order, give the same model.
     """
-    return "float64" if n <= batch_size else "float32"
+    return "float64" if count_batches(n, batch_size) == 1 else "float32"
 
 
 def always_float64(n: int) -> str:

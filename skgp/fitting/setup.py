@@ -13,6 +13,7 @@ from torch import Tensor
 from skgp.core.kernels.inducing import Array
 from skgp.core.numerics.draws import make_generator, make_seed
 from skgp.core.subsample import BoolArray, Keys, row_keys, subsample
+from skgp.core.training.plan import count_batches
 
 _HYPER_ROWS = 3000  # rows from which hyper-parameters are estimated
 _RESTART_SPREAD = 0.5  # standard deviation of the log lengthscales that restarts begin with
@@ -86,7 +87,7 @@ class Setup:
 
     def fits_into(self, batch_size: int, n_batches: int = 1) -> bool:
         """Whether all training rows are at most so many batches."""
-        return not self.is_streamed and self.n_rows <= n_batches * batch_size
+        return not self.is_streamed and count_batches(self.n_rows, batch_size) <= n_batches
 
     @property
     def observed_weight(self) -> Tensor:

@@ -27,6 +27,7 @@ from skgp.core.networks.features import (
 )
 from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.stacks.stack import GPStack, Stack
+from skgp.core.training.plan import count_batches
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import FEW_BATCHES
@@ -344,7 +345,7 @@ def _start(
     larger data set that costs more than it saves, unless that guess explains the targets.
     """
     given = spec.beginning.initial_noise
-    is_fitted = not below.n_layers or len(below.h) <= spec.batch_size
+    is_fitted = not below.n_layers or count_batches(len(below.h), spec.batch_size) == 1
     if not is_fitted and (given is not None or spec.start is not refined_start):
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started = deepcopy(top)

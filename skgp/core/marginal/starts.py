@@ -19,7 +19,7 @@ from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
 _BOUND_RATE = 0.1
-_REFINED_ROWS: Final = 1000  # up to which the descent goes on to the optimum: a usual batch
+_REFINED_ROWS: Final = 1500  # up to which the descent goes on to the optimum: one usual batch
 _FEW_COPIES: Final = 1.5  # rows per distinct input up to which the n x n matrix takes less time
 _REFINEMENTS = 100
 _LEAST_NOISE = 1e-6  # variance, relative to that of the targets
@@ -41,7 +41,7 @@ def start_hyperparameters(
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
 
-    If `refined`, and up to 1,000 rows, that is an optimum, with a penalty of half a nat for a
+    If `refined`, and up to 1,500 rows, that is an optimum, with a penalty of half a nat for a
     parameter that moves by one on its logarithmic scale: without it flat directions, or constant
     targets, lead anywhere.
 
