@@ -38,6 +38,7 @@ TOPOLOGIES: Final[dict[str, Connection]] = {
     "skip-all": Connection(kernel="both", mean="both"),
 }
 _HIDDEN_NOISE: Final = 1e-5  # where its variance starts (doubly stochastic paper, supplement)
+_FLAT: Final = 1e-6  # of the usual variance, of hidden functions that begin flat
 _CLOSE_VAR: Final = 1e-3  # of q(v), with which sigma points begin close to each other
 _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
 
@@ -189,6 +190,8 @@ def _hidden_gp(
     h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
     features = h_kernel.squeeze(0)
     kernel = kernel_of(spec, setup, features, width, kernel_like, number)
+    if spec.is_flat:
+        kernel.magnify(torch.full_like(kernel.variance, _FLAT))
     if layers.hidden_noise:
         kernel = NoisyKernel(kernel, _HIDDEN_NOISE)
     Z = setup.centres(features, spec.n_inducing(setup, width, number - 1))

@@ -221,6 +221,9 @@ class StackSpec:
     all_inducing : int
         Distinct inputs up to which one GP has an inducing input for each if their number is to be
         found.
+    is_flat : bool
+        Whether hidden GPs begin without a variance to speak of, so that the top layer is a GP of
+        what their prior means and the inputs are.
     """
 
     kernels: tuple[KernelLike, ...]
@@ -239,6 +242,7 @@ class StackSpec:
     start: Start = start_hyperparameters
     beginning: Beginning = USUAL_BEGINNING
     all_inducing: int = 0
+    is_flat: bool = False
 
     def __post_init__(self) -> None:
         self.inducing.check(len(self.kernels))
@@ -306,9 +310,9 @@ def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
 def build_of_all_rows(
     spec: StackSpec, model: Model, n_distinct: int
 ) -> Callable[[Setup], Model] | None:
-    """The build of a model that differs from this one by a top layer of all distinct inputs.
+    """The build of a model with a top layer of all distinct inputs, and flat hidden ones.
 
-    None if this model has them, or if there are too many.
+    None if this model has so many inducing inputs, or if there are too many.
     """
     *hidden, n_top = _n_inducing(model)
     is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
@@ -316,7 +320,7 @@ def build_of_all_rows(
         return None
     if not n_top < n_distinct <= MOST_ROWS:
         return None
-    return partial(build_stack, _with_inducing(spec, [*hidden, MOST_ROWS]))
+    return partial(build_stack, _with_inducing(replace(spec, is_flat=True), [*hidden, MOST_ROWS]))
 
 
 def _n_inducing(model: Model) -> list[int]:
