@@ -74,7 +74,8 @@ class DSPPRegressor(GPRegressor):
     $n_layers
     $sigma_points
     covariance : {"diagonal", "full"}, default="diagonal"
-        Covariance of q(u), in all layers.
+        Covariance of q(u), in all layers that are trained. That of a top layer of all inputs, of
+        which `n_inducing` tells, is full.
     $hidden
     $likelihood
     $n_latents

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from skgp.core.folds import fold_numbers
-from skgp.core.training.plan import History, Plan
+from skgp.core.training.plan import History, Plan, still
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
@@ -46,8 +46,8 @@ def found_plan(
 ) -> tuple[list[Model], Plan, Search]:
     """What to train, for as long as a cross-validation finds, and that search.
 
-    These are the models, unless one with more inducing inputs, which has hardly begun, scores
-    better. The other arguments are those of `cross_validated`.
+    These are the models, unless one with more inducing inputs scores better as it begins, which is
+    then not trained. The other arguments are those of `cross_validated`.
     """
     if whole.ranks.n > 1:
         raise ValueError(
@@ -64,7 +64,7 @@ def found_plan(
         at_start = _begun(rival, rows, whole, targets, running, plan, rng)
         if at_start.scores > [max(scores)]:
             models = first_models(rival, whole, targets, _once(running), copy.deepcopy(rng))
-            return models, of_length(plan, 1), at_start
+            return models, dataclasses.replace(of_length(plan, 1), schedule=still), at_start
     return models, of_length(plan, best_length(scores, plan.tol)), search
 
 

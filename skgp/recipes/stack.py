@@ -310,17 +310,20 @@ def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
 def build_of_all_rows(
     spec: StackSpec, model: Model, n_distinct: int
 ) -> Callable[[Setup], Model] | None:
-    """The build of a model with a top layer of all distinct inputs, and flat hidden ones.
+    """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
-    None if this model has so many inducing inputs, or if there are too many.
+    None if this model has so many inducing inputs, if there are too many, or if q(u) is a point.
     """
     *hidden, n_top = _n_inducing(model)
     is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
-    if not is_apt or len(model.stack.top.kernel.variance) > 1:
+    is_plain = type(model.stack.top) is SparseGP and spec.covariance != "delta"
+    if not (is_apt and is_plain) or len(model.stack.top.kernel.variance) > 1:
         return None
     if not n_top < n_distinct <= MOST_ROWS:
         return None
-    return partial(build_stack, _with_inducing(replace(spec, is_flat=True), [*hidden, MOST_ROWS]))
+    covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
+    spec = replace(spec, is_flat=True, covariance=covariance)
+    return partial(build_stack, _with_inducing(spec, [*hidden, MOST_ROWS]))
 
 
 def _n_inducing(model: Model) -> list[int]:

@@ -79,7 +79,7 @@ def test_copies_of_an_input_count_once(make, noise, monkeypatch):
 
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor, SVGPRegressor])
 def test_the_top_layer_keeps_the_jitter_beyond_one_batch(make):
-    for batch_size, kept in ((60, 0.01), (50, 1.0)):
+    for batch_size, kept in ((60, 0.01), (41, 0.01), (30, 1.0)):
         model = make(max_iter=1, batch_size=batch_size, jitter=1e-3, random_state=0)
         jitter = model.fit(*_rows(60, 0.1)).model_.stack.top.jitter
         assert jitter == pytest.approx(1e-3 * (1.0 if make is SVGPRegressor else kept))
@@ -183,8 +183,8 @@ def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
     mean = stack.top.mean.item() + k.T @ np.linalg.solve(C, (y - y.mean()) / y.std())
     deviation = np.sqrt(variance + noise - (k * np.linalg.solve(C, k)).sum(0))
     predicted, std = model.predict(X_new, return_std=True)
-    np.testing.assert_allclose((predicted - y.mean()) / y.std(), mean, atol=0.01)
-    np.testing.assert_allclose(std / y.std(), deviation, rtol=0.1)
+    np.testing.assert_allclose((predicted - y.mean()) / y.std(), mean, atol=1e-3)
+    np.testing.assert_allclose(std / y.std(), deviation, rtol=0.01)
 
 
 @pytest.mark.parametrize(("score", "number"), [(9.0, 150), (-9.0, 64)])

@@ -218,6 +218,11 @@ def falling(first: float, progress: float) -> float:
     return 0.5 * first * (1.0 + math.cos(math.pi * progress))
 
 
+def still(progress: float) -> float:
+    """No step at all: for an epoch that only evaluates the loss."""
+    return 0.0
+
+
 def constant(progress: float) -> float:
     """Full learning rate throughout: for chunks of a stream whose length nobody knows."""
     return 1.0
