@@ -139,7 +139,7 @@ def test_rows_that_are_held_out_decide_when_training_stops(
         return dataclasses.replace(made, plan=plan)
 
     monkeypatch.setattr(cls, "_recipe", spied)
-    model = cls(n_inducing=10, batch_size=100, max_iter=10, random_state=0).fit(X, y)
+    model = cls(n_inducing=10, batch_size=65, max_iter=10, random_state=0).fit(X, y)
     assert set(counts) == {105}
     assert len(model.validation_scores_) == model.n_iter_
     assert model.n_samples_seen_ == 94

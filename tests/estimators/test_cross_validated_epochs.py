@@ -42,12 +42,13 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch) -> None:
     """With all rows for inducing inputs nothing of a fit is random."""
     X, y = problem
-    model = PPGPRRegressor(random_state=0).fit(X, y)
+    params = {"learning_rate_init": 0.1, "random_state": 0}
+    model = PPGPRRegressor(**params).fit(X, y)
     monkeypatch.setattr(recipe, "one_cycle", partial(gradual, LONGEST, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((60, 1), dtype=bool), 5)
     scores = []
     for fold in range(5):
-        part = PPGPRRegressor(max_iter=LONGEST, early_stopping=False, random_state=0)
+        part = PPGPRRegressor(max_iter=LONGEST, early_stopping=False, **params)
         out = folds == fold
         part.fit(X[~out], y[~out], X_val=X[out], y_val=y[out])
         scores.append(part.validation_scores_)
@@ -58,7 +59,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     assert model.n_iter_ == 1 + int(np.argmax(expected >= expected.max() - 1e-4))
 
     monkeypatch.setattr(recipe, "one_cycle", partial(gradual, model.n_iter_, 1.0))
-    alone = PPGPRRegressor(max_iter=model.n_iter_, early_stopping=False, random_state=0)
+    alone = PPGPRRegressor(max_iter=model.n_iter_, early_stopping=False, **params)
     alone.fit(X, y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)
 
@@ -170,14 +171,14 @@ def test_several_batches_are_stopped_by_held_out_rows(model, problem) -> None:
 def test_rows_that_are_held_out_are_used_even_if_the_others_make_one_batch(
     problem, monkeypatch
 ) -> None:
-    """Of 42 rows five are held out; the other 37 are no more than a batch of 40."""
+    """Of 42 rows five are held out; the other 37 are less than one and a half batches of 26."""
 
     def refused(*args: object) -> None:
         raise AssertionError("a search beside the held-out rows")
 
     monkeypatch.setattr(_estimator, "found_plan", refused)
     X, y = problem[0][:42], problem[1][:42]
-    model = PPGPRRegressor(batch_size=40, max_iter=8, n_inducing=5, random_state=0).fit(X, y)
+    model = PPGPRRegressor(batch_size=26, max_iter=8, n_inducing=5, random_state=0).fit(X, y)
     assert model.n_samples_seen_ == 37.0
     assert len(model.validation_scores_) == model.n_iter_
 
@@ -261,7 +262,7 @@ def test_automatic_weights_and_sizes_depend_on_the_rows(problem, rng) -> None:
     assert middle.inducing_points_.shape == (3, 117, 2)  # three times the root of 1,500
     assert isinstance(middle.model_.nodes, MatchedNodes)
     assert middle.stack_.top.Z.shape == (1, 117, 5)
-    long = DSPPRegressor(**short, batch_size=149).fit(X_long, y_long)
+    long = DSPPRegressor(**short, batch_size=142).fit(X_long, y_long)
     stream = DSPPRegressor(random_state=0).partial_fit(X_long[:400], y_long[:400])
     for model in (long, stream):
         assert model.inducing_points_.shape == (3, 300, 2)
@@ -309,7 +310,7 @@ def test_a_short_fit_is_the_beginning_of_a_long_one(n_steps: int, steady: float)
 
 @pytest.mark.parametrize("cls", [PPGPRRegressor, DSPPRegressor])
 @pytest.mark.parametrize(
-    ("n_rows", "steady"), [(1000, 1.0), (1600, 3.0), (10_000, 3.0), (10_001, 1.0)]
+    ("n_rows", "steady"), [(1000, 1.0), (1600, 3.0), (10_500, 3.0), (10_501, 1.0)]
 )
 def test_several_batches_have_longer_steps(cls, n_rows: int, steady: float) -> None:
     """Where the model is an average of few; without one a cycle has the rate that is given."""
