@@ -39,7 +39,7 @@ TOPOLOGIES: Final[dict[str, Connection]] = {
 }
 _HIDDEN_NOISE: Final = 1e-5  # where its variance starts (doubly stochastic paper, supplement)
 _FLAT: Final = 1e-6  # of the usual variance, of hidden functions that begin flat
-_CLOSE_VAR: Final = 1e-3  # of q(v), with which sigma points begin close to each other
+_CLOSE_VAR: Final = 0.01  # of q(v), with which sigma points begin close to each other
 _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
 
 
