@@ -34,7 +34,7 @@ from skgp.fitting.arguments import (
 from skgp.fitting.checkpoint import recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.coverage import coverage_of
-from skgp.fitting.cross_validation import found_plan
+from skgp.fitting.cross_validation import FoldedRows, found_plan
 from skgp.fitting.diagnosis import NO_SEARCH, diagnose, remedies
 from skgp.fitting.fit import (
     Targets,
@@ -210,7 +210,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
-            of_rows = recipe, models, rows, table, targets, running
+            of_rows = recipe, models, FoldedRows(rows, table, targets, running)
             size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
             title = f"{name}, cross-validation"
             of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress

@@ -2,8 +2,9 @@
 
 import copy
 import dataclasses
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -33,13 +34,47 @@ _UNKNOWN: Final = 100  # epochs of a table that has no folds, or diverges in one
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
 
 
+class FoldedRows(NamedTuple):
+    """Rows that are cut into folds, and what models of some of them need.
+
+    Attributes
+    ----------
+    rows : Rows
+    whole : Table
+        Of all rows.
+    targets : Targets
+    running : Running
+    """
+
+    rows: Rows
+    whole: Table
+    targets: Targets
+    running: Running
+
+    def parts(self, n_folds: int) -> list[tuple[Table, Table]]:
+        """Training and held-out rows of each fold; none if there are too few distinct rows."""
+        whole = self.whole
+        folds = fold_numbers(whole.keys, self.targets.groups(whole.Y), n_folds)
+        if len(np.unique(folds[folds >= 0])) < n_folds:
+            return []
+        parts = []
+        for fold in range(n_folds):
+            outside, inside = self.rows.take(folds != fold), self.rows.take(folds == fold)
+            table = make_table(outside, self.targets, self.running, whole.like)
+            held_out = scaled_table(inside, (table.x_scale, table.y_scale), whole.like)
+            parts.append((table, held_out))
+        return parts
+
+    def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
+        """The initial model of a table, whatever the number of restarts."""
+        once = dataclasses.replace(self.running, n_restarts=1)
+        return first_models(recipe, table, self.targets, once, rng)[0]
+
+
 def found_plan(
     recipe: Recipe,
     models: list[Model],
-    rows: Rows,
-    whole: Table,
-    targets: Targets,
-    running: Running,
+    folded: FoldedRows,
     plan: Plan,
     rng: np.random.RandomState,
     progress: Progress,
@@ -49,43 +84,36 @@ def found_plan(
     These are the models, unless one with more inducing inputs scores better as it begins, which is
     then not trained. The other arguments are those of `cross_validated`.
     """
+    whole = folded.whole
     if whole.ranks.n > 1:
         raise ValueError(
             f"data_parallel=True with {whole.n_rows} rows in all, which are one batch: use "
             "early_stopping=False, or fewer rows per batch"
         )
-    of_folds = recipe.of_folds(models[0])
-    search = cross_validated(of_folds, rows, whole, targets, running, plan, rng, progress)
+    search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress)
     scores = search.scores
     if not scores:
         return models, of_length(plan, min(_UNKNOWN, plan.max_iter)), search
     rival = recipe.rival(models[0], len(np.unique(whole.keys)))
     if rival is not None:
-        at_start = _begun(rival, rows, whole, targets, running, plan, rng)
+        at_start = _begun(rival, folded, plan, rng)
         if at_start.scores > [max(scores)]:
-            models = first_models(rival, whole, targets, _once(running), copy.deepcopy(rng))
-            return models, dataclasses.replace(of_length(plan, 1), schedule=still), at_start
+            with suppress(NotPositiveDefiniteError):
+                model = folded.first_model(rival, whole, copy.deepcopy(rng))
+                return [model], dataclasses.replace(of_length(plan, 1), schedule=still), at_start
     return models, of_length(plan, best_length(scores, plan.tol)), search
 
 
-def _begun(
-    recipe: Recipe,
-    rows: Rows,
-    whole: Table,
-    targets: Targets,
-    running: Running,
-    plan: Plan,
-    rng: np.random.RandomState,
-) -> Search:
+def _begun(recipe: Recipe, folded: FoldedRows, plan: Plan, rng: np.random.RandomState) -> Search:
     """The score of held-out rows by models that have not been trained, as of a search.
 
     The source of chance stays as it is.
     """
     rng = copy.deepcopy(rng)
     scores, weights, coverage = [], [], NO_TARGETS
-    for table, held_out in _parts(rows, whole, targets, running, plan.n_folds):
+    for table, held_out in folded.parts(plan.n_folds):
         try:
-            model = first_models(recipe, table, targets, _once(running), rng)[0]
+            model = folded.first_model(recipe, table, rng)
         except NotPositiveDefiniteError:
             return NO_SEARCH
         scores.append(validation_score(recipe, table, held_out, model))
@@ -94,32 +122,9 @@ def _begun(
     return Search([float(np.average(scores, weights=weights))], plan.max_iter, coverage)
 
 
-def _parts(
-    rows: Rows, whole: Table, targets: Targets, running: Running, n_folds: int
-) -> list[tuple[Table, Table]]:
-    """Training and held-out rows of each fold; none if there are too few distinct rows."""
-    folds = fold_numbers(whole.keys, targets.groups(whole.Y), n_folds)
-    if len(np.unique(folds[folds >= 0])) < n_folds:
-        return []
-    parts = []
-    for fold in range(n_folds):
-        table = make_table(rows.take(folds != fold), targets, running, whole.like)
-        scales = table.x_scale, table.y_scale
-        parts.append((table, scaled_table(rows.take(folds == fold), scales, whole.like)))
-    return parts
-
-
-def _once(running: Running) -> Running:
-    """The same without restarts."""
-    return dataclasses.replace(running, n_restarts=1)
-
-
 def cross_validated(
     recipe: Recipe,
-    rows: Rows,
-    whole: Table,
-    targets: Targets,
-    running: Running,
+    folded: FoldedRows,
     plan: Plan,
     rng: np.random.RandomState,
     progress: Progress,
@@ -132,11 +137,7 @@ def cross_validated(
     Parameters
     ----------
     recipe : Recipe
-    rows : Rows
-    whole : Table
-        Of all rows.
-    targets : Targets
-    running : Running
+    folded : FoldedRows
     plan : Plan
         With the number of folds, and the most epochs.
     rng : RandomState
@@ -149,7 +150,7 @@ def cross_validated(
         Without scores if there are too few distinct rows, if a model of a fold has no start, or if
         training diverges in the first epoch.
     """
-    parts = _parts(rows, whole, targets, running, plan.n_folds)
+    parts = folded.parts(plan.n_folds)
     if not parts:
         return NO_SEARCH
     saved = progress.saved("search")
@@ -160,7 +161,7 @@ def cross_validated(
     runs: list[Run[Model]] = []
     for table, held_out in parts:
         try:
-            model = first_models(recipe, table, targets, _once(running), rng)[0]
+            model = folded.first_model(recipe, table, rng)
         except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
             return NO_SEARCH
         validate = partial(validation_score, recipe, table, held_out)
