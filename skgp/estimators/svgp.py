@@ -1,7 +1,7 @@
 """Sparse variational GP regression."""
 
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
@@ -18,13 +18,9 @@ from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import Beginning, no_start
+from skgp.recipes.stack import MOST_ROWS, Beginning, no_start
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
-
-# Rows up to which each is an inducing input at the optimum of the bound, which is then the log
-# marginal likelihood: an iteration takes longer than with 300 that move, but there are fewer.
-_ALL_INDUCING: Final = 1500
 
 
 @family(
@@ -200,6 +196,6 @@ class SVGPRegressor(GPRegressor):
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
             return recipe()
-        short = recipe(start=no_start, all_inducing=_ALL_INDUCING)
+        short = recipe(start=no_start, all_inducing=MOST_ROWS)
         is_standardised = self.normalize_X and self.normalize_y
         return with_optimum(recipe(), short, is_standardised=is_standardised)

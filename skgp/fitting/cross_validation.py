@@ -96,15 +96,17 @@ def found_plan(
         return models, of_length(plan, min(_UNKNOWN, plan.max_iter)), search
     rival = recipe.rival(models[0], len(np.unique(whole.keys)))
     if rival is not None:
-        at_start = _begun(rival, folded, plan, rng)
-        if at_start.scores > [max(scores)]:
+        untrained = _untrained(rival, folded, plan, rng)
+        if untrained.scores > [max(scores)]:
             with suppress(NotPositiveDefiniteError):
                 model = folded.first_model(rival, whole, copy.deepcopy(rng))
-                return [model], dataclasses.replace(of_length(plan, 1), schedule=still), at_start
+                return [model], dataclasses.replace(of_length(plan, 1), schedule=still), untrained
     return models, of_length(plan, best_length(scores, plan.tol)), search
 
 
-def _begun(recipe: Recipe, folded: FoldedRows, plan: Plan, rng: np.random.RandomState) -> Search:
+def _untrained(
+    recipe: Recipe, folded: FoldedRows, plan: Plan, rng: np.random.RandomState
+) -> Search:
     """The score of held-out rows by models that have not been trained, as of a search.
 
     The source of chance stays as it is.

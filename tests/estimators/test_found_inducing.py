@@ -13,6 +13,7 @@ from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row, start_hyperparameters
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation
 
 
@@ -141,7 +142,7 @@ def test_inducing_inputs_that_are_all_inputs_do_not_move(make):
     assert make(n_inducing=59, **params).fit(X, y).model_.stack.top.Z.requires_grad
 
 
-def test_in_a_stream_they_move(monkeypatch):
+def test_in_a_stream_they_move():
     X, y = _rows(60, 0.1)
     params = {"max_iter": 1, "early_stopping": False, "random_state": 0}
     model = PPGPRRegressor(n_inducing=60, **params).fit(X, y)
@@ -201,6 +202,24 @@ def test_only_if_these_score_better(score, number, monkeypatch):
     assert _numbers(model) == [64, number]
     assert model.validation_scores_[0] == max(score, 0.0)
     assert seen == [64] * 5 + [120] * 5
+
+
+def test_a_model_of_all_rows_without_a_factor_leaves_the_trained_one(monkeypatch):
+    made = cross_validation.first_models
+
+    def refused(recipe, table, *args):
+        models = made(recipe, table, *args)
+        if len(table) == 150:  # the rows of all folds
+            raise NotPositiveDefiniteError("no factor")
+        return models
+
+    monkeypatch.setattr(cross_validation, "first_models", refused)
+    rank = {64: 0.0, 120: 1.0}
+    score = "skgp.fitting.cross_validation.validation_score"
+    monkeypatch.setattr(score, lambda _r, _t, _h, model: rank[model.stack.top.Z.shape[-2]])
+    model = DSPPRegressor(max_iter=1, random_state=0).fit(*_rows(150, 0.5))
+    assert _numbers(model) == [64, 64]
+    assert model.validation_scores_ == [0.0]
 
 
 @pytest.mark.parametrize(

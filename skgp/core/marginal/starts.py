@@ -43,7 +43,8 @@ def start_hyperparameters(
 
     If `refined`, and up to 1,500 rows, that is an optimum, with a penalty of half a nat for a
     parameter that moves by one on its logarithmic scale: without it flat directions, or constant
-    targets, lead anywhere.
+    targets, lead anywhere. If the inducing inputs of one GP are all inputs, it is that of the log
+    marginal likelihood.
 
     Parameters
     ----------
