@@ -210,12 +210,12 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self._continues():
             plan = gone_on(plan, self.n_iter_)
         elif plan.n_folds:
-            of_rows = recipe, models, FoldedRows(rows, table, targets, running)
+            folded = FoldedRows(rows, table, targets, running, plan.n_folds)
             size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
             title = f"{name}, cross-validation"
             of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress
             with guarded(), of_search:
-                models, plan, search = found_plan(*of_rows, plan, rng, of_search)
+                models, plan, search = found_plan(recipe, models, folded, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         scales = table.x_scale, table.y_scale

@@ -1,10 +1,10 @@
 """How many epochs to train, found by cross-validation."""
 
 import copy
-import dataclasses
 from contextlib import suppress
-from functools import partial
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -31,10 +31,12 @@ from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
 
 _UNKNOWN: Final = 100  # epochs of a table that has no folds, or diverges in one of them
+_BY_FAR: Final = 0.02  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
 
 
-class FoldedRows(NamedTuple):
+@dataclass(frozen=True)
+class FoldedRows:
     """Rows that are cut into folds, and what models of some of them need.
 
     Attributes
@@ -44,16 +46,19 @@ class FoldedRows(NamedTuple):
         Of all rows.
     targets : Targets
     running : Running
+    n_folds : int
     """
 
     rows: Rows
     whole: Table
     targets: Targets
     running: Running
+    n_folds: int
 
-    def parts(self, n_folds: int) -> list[tuple[Table, Table]]:
+    @cached_property
+    def parts(self) -> list[tuple[Table, Table]]:
         """Training and held-out rows of each fold; none if there are too few distinct rows."""
-        whole = self.whole
+        whole, n_folds = self.whole, self.n_folds
         folds = fold_numbers(whole.keys, self.targets.groups(whole.Y), n_folds)
         if len(np.unique(folds[folds >= 0])) < n_folds:
             return []
@@ -65,9 +70,14 @@ class FoldedRows(NamedTuple):
             parts.append((table, held_out))
         return parts
 
+    @property
+    def n_distinct(self) -> int:
+        """Number of different inputs."""
+        return len(np.unique(self.whole.keys))
+
     def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
         """The initial model of a table, whatever the number of restarts."""
-        once = dataclasses.replace(self.running, n_restarts=1)
+        once = replace(self.running, n_restarts=1)
         return first_models(recipe, table, self.targets, once, rng)[0]
 
 
@@ -81,8 +91,9 @@ def found_plan(
 ) -> tuple[list[Model], Plan, Search]:
     """What to train, for as long as a cross-validation finds, and that search.
 
-    These are the models, unless one with more inducing inputs scores better as it begins, which is
-    then not trained. The other arguments are those of `cross_validated`.
+    These are the models, or larger ones that begin better; or one with more inducing inputs that is
+    not trained, if it predicts better as it begins than those at their best. The other arguments
+    are those of `cross_validated`.
     """
     whole = folded.whole
     if whole.ranks.n > 1:
@@ -90,18 +101,42 @@ def found_plan(
             f"data_parallel=True with {whole.n_rows} rows in all, which are one batch: use "
             "early_stopping=False, or fewer rows per batch"
         )
+    models = _better_start(recipe, models, folded, plan, rng)
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress)
     scores = search.scores
     if not scores:
         return models, of_length(plan, min(_UNKNOWN, plan.max_iter)), search
-    rival = recipe.rival(models[0], len(np.unique(whole.keys)))
+    rival = recipe.rival(models[0], folded.n_distinct)
     if rival is not None:
         untrained = _untrained(rival, folded, plan, rng)
         if untrained.scores > [max(scores)]:
             with suppress(NotPositiveDefiniteError):
                 model = folded.first_model(rival, whole, copy.deepcopy(rng))
-                return [model], dataclasses.replace(of_length(plan, 1), schedule=still), untrained
+                return [model], replace(of_length(plan, 1), schedule=still), untrained
     return models, of_length(plan, best_length(scores, plan.tol)), search
+
+
+def _better_start(
+    recipe: Recipe,
+    models: list[Model],
+    folded: FoldedRows,
+    plan: Plan,
+    rng: np.random.RandomState,
+) -> list[Model]:
+    """These models, or larger ones if held-out rows prefer them by far as they begin.
+
+    The source of chance stays as it is.
+    """
+    larger = recipe.larger(models[0], folded.n_distinct)
+    if larger is None:
+        return models
+    smaller = recipe.of_folds(models[0])
+    before, after = (_untrained(r, folded, plan, rng).scores for r in (smaller, larger))
+    if before and after and after[0] > before[0] + _BY_FAR:
+        with suppress(NotPositiveDefiniteError):
+            rng = copy.deepcopy(rng)
+            return first_models(larger, folded.whole, folded.targets, folded.running, rng)
+    return models
 
 
 def _untrained(
@@ -113,7 +148,7 @@ def _untrained(
     """
     rng = copy.deepcopy(rng)
     scores, weights, coverage = [], [], NO_TARGETS
-    for table, held_out in folded.parts(plan.n_folds):
+    for table, held_out in folded.parts:
         try:
             model = folded.first_model(recipe, table, rng)
         except NotPositiveDefiniteError:
@@ -121,6 +156,8 @@ def _untrained(
         scores.append(validation_score(recipe, table, held_out, model))
         weights.append(held_out.n_data)
         coverage = coverage.plus(coverage_of(model, held_out))
+    if not scores:  # too few distinct rows
+        return NO_SEARCH
     return Search([float(np.average(scores, weights=weights))], plan.max_iter, coverage)
 
 
@@ -152,7 +189,7 @@ def cross_validated(
         Without scores if there are too few distinct rows, if a model of a fold has no start, or if
         training diverges in the first epoch.
     """
-    parts = folded.parts(plan.n_folds)
+    parts = folded.parts
     if not parts:
         return NO_SEARCH
     saved = progress.saved("search")

@@ -265,6 +265,10 @@ class Recipe:
         As of a `Candidate`.
     as_large : callable Model -> (callable Setup -> Model), optional
         A `build` of as many inducing inputs as a model has, where their number is found.
+    of_more : callable (Model, n) -> (callable Setup -> Model) or None, optional
+        Where their number is found, a `build` of a model that has more of n distinct inputs as
+        inducing inputs, and is trained in the place of this one if it begins better. None if this
+        model has enough.
     of_all_rows : callable (Model, n) -> (callable Setup -> Model) or None, optional
         Where their number is found, a `build` of a model that has all of n distinct inputs as
         inducing inputs in the place of fewer, and predicts well as it begins. None if this model
@@ -287,6 +291,7 @@ class Recipe:
     passes: Passes = EAGER
     repeats: Callable[[Model], bool] = never
     as_large: Callable[[Model], Callable[[Setup], Model]] | None = None
+    of_more: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
     of_all_rows: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
     short: "tuple[int, Recipe] | None" = None
 
@@ -297,6 +302,14 @@ class Recipe:
         # Of merged rows a fit is the same, bit by bit, whether rows are weighted or repeated, and
         # in any order.
         return self.short[1], rows.merged()
+
+    def larger(self, model: Model, n_distinct: int) -> "Recipe | None":
+        """The recipe of models to train in the place of this one, if they begin better.
+
+        None if there is none for so many distinct inputs.
+        """
+        build = None if self.of_more is None else self.of_more(model, n_distinct)
+        return None if build is None else replace(self, build=build)
 
     def rival(self, model: Model, n_distinct: int) -> "Recipe | None":
         """The recipe of models that held-out rows may prefer, as they begin, to this one trained.

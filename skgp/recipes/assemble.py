@@ -26,6 +26,7 @@ from skgp.fitting.setup import Setup
 from skgp.recipes.hidden import Layers, MakeNodes, hidden_gps
 from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam
+from skgp.recipes.sizes import build_as_large, build_of_all_rows, build_of_more
 from skgp.recipes.stack import (
     CERTAIN_VAR,
     USUAL_BEGINNING,
@@ -37,8 +38,6 @@ from skgp.recipes.stack import (
     StackSpec,
     Start,
     Top,
-    build_as_large,
-    build_of_all_rows,
     build_stack,
     move_inducing,
     no_hidden,
@@ -125,6 +124,7 @@ beginning, all_inducing
         passes=Passes(p.compile),
         repeats=stack_repeats,
         as_large=partial(build_as_large, spec) if finds_inducing else None,
+        of_more=partial(build_of_more, spec) if finds_inducing else None,
         of_all_rows=partial(build_of_all_rows, spec) if finds_inducing else None,
     )
 

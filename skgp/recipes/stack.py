@@ -3,9 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final, Literal, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -302,40 +301,6 @@ def move_inducing(model: Model) -> None:
     for layer in model.stack.layers:
         if isinstance(layer, SparseLayer):
             layer.Z.requires_grad_(True)
-
-
-def build_as_large(spec: StackSpec, model: Model) -> Callable[[Setup], Model]:
-    """The build of a model with as many inducing inputs in each layer as this model has."""
-    return partial(build_stack, _with_inducing(spec, _n_inducing(model)))
-
-
-def build_of_all_rows(
-    spec: StackSpec, model: Model, n_distinct: int
-) -> Callable[[Setup], Model] | None:
-    """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
-
-    None if this model has so many inducing inputs, if there are too many, or if q(u) is a point.
-    """
-    *hidden, n_top = _n_inducing(model)
-    is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
-    is_plain = type(model.stack.top) is SparseGP and spec.covariance != "delta"
-    if not (is_apt and is_plain) or len(model.stack.top.kernel.variance) > 1:
-        return None
-    if not n_top < n_distinct <= MOST_ROWS:
-        return None
-    covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
-    spec = replace(spec, is_flat=True, covariance=covariance)
-    return partial(build_stack, _with_inducing(spec, [*hidden, MOST_ROWS]))
-
-
-def _n_inducing(model: Model) -> list[int]:
-    """Inducing inputs of the layers, from the inputs upwards."""
-    return [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
-
-
-def _with_inducing(spec: StackSpec, n_inducing: int | Sequence[int]) -> StackSpec:
-    """The stack with so many inducing inputs in its layers."""
-    return replace(spec, inducing=replace(spec.inducing, n_inducing=n_inducing))
 
 
 def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:

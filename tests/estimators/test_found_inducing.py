@@ -8,7 +8,7 @@ import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from skgp import DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
@@ -204,12 +204,13 @@ def test_only_if_these_score_better(score, number, monkeypatch):
     assert seen == [64] * 5 + [120] * 5
 
 
-def test_a_model_of_all_rows_without_a_factor_leaves_the_trained_one(monkeypatch):
+@pytest.mark.parametrize("make", [DSPPRegressor, DSPPClassifier])
+def test_a_model_of_all_rows_without_a_factor_leaves_the_other_one(make, monkeypatch):
     made = cross_validation.first_models
 
     def refused(recipe, table, *args):
         models = made(recipe, table, *args)
-        if len(table) == 150:  # the rows of all folds
+        if len(table) == 150 and models[0].stack.top.Z.shape[-2] == 150:
             raise NotPositiveDefiniteError("no factor")
         return models
 
@@ -217,7 +218,8 @@ def test_a_model_of_all_rows_without_a_factor_leaves_the_trained_one(monkeypatch
     rank = {64: 0.0, 120: 1.0}
     score = "skgp.fitting.cross_validation.validation_score"
     monkeypatch.setattr(score, lambda _r, _t, _h, model: rank[model.stack.top.Z.shape[-2]])
-    model = DSPPRegressor(max_iter=1, random_state=0).fit(*_rows(150, 0.5))
+    X, f = _rows(150, 0.5)
+    model = make(max_iter=1, random_state=0).fit(X, f if make is DSPPRegressor else f > 0.0)
     assert _numbers(model) == [64, 64]
     assert model.validation_scores_ == [0.0]
 
@@ -245,3 +247,44 @@ def test_a_start_of_all_rows_is_that_of_the_bound(monkeypatch):
         noise_var = start_hyperparameters(layer, *rows, 0.1, refined=True)
         starts.append(torch.cat([kernel.lengthscale.flatten(), kernel.variance, noise_var]))
     np.testing.assert_allclose(*(start.detach() for start in starts), rtol=2e-3)
+
+
+def _labels(n):
+    X, f = _rows(n, 0.0)
+    return X, f > 0.0
+
+
+@pytest.mark.parametrize(("score", "number"), [(0.03, 150), (0.01, 64)])
+def test_a_classifier_trains_more_that_begin_better_by_far(score, number, monkeypatch):
+    seen = []
+
+    def scored(recipe, table, held_out, model):
+        seen.append(model.stack.top.Z.shape[-2])
+        return score if seen[-1] > 64 else 0.0
+
+    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    model = DSPPClassifier(max_iter=1, random_state=0).fit(*_labels(150))
+    assert _numbers(model) == [64, number]
+    of_folds = 120 if number > 64 else 64
+    assert seen == [64] * 5 + [120] * 5 + [of_folds] * 5  # both as they begin, then trained
+    assert model.model_.n_steps == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "params", "number"),
+    [(620, {}, 64), (150, {"n_inducing": 64}, 64), (200, {"share_kernel": True}, 150), (8, {}, 8)],
+)
+def test_a_classifier_compares_no_starts(n, params, number, monkeypatch):
+    """Of too many rows, of a number that is given or that all share, of too few to be cut."""
+    compared = []
+    monkeypatch.setattr(cross_validation, "_untrained", lambda *args: compared.append(args))
+    X, y = _labels(n)
+    model = DSPPClassifier(max_iter=1, random_state=0, **params).fit(X, y)
+    assert _numbers(model)[-1] == number
+    assert not compared
+
+
+def test_classes_of_one_row_have_no_folds_to_compare():
+    X, _ = _labels(70)
+    model = DSPPClassifier(max_iter=1, share_kernel=False, random_state=0).fit(X, np.arange(70))
+    assert _numbers(model) == [64, 64]
