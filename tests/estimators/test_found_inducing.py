@@ -284,7 +284,7 @@ def test_a_classifier_compares_no_starts(n, params, number, monkeypatch):
     assert not compared
 
 
-def test_classes_of_one_row_have_no_folds_to_compare():
-    X, _ = _labels(70)
-    model = DSPPClassifier(max_iter=1, share_kernel=False, random_state=0).fit(X, np.arange(70))
+def test_classes_of_one_input_each_have_no_folds_to_compare():
+    X, y = np.tile(_labels(70)[0], (2, 1)), np.tile(np.arange(70), 2)
+    model = DSPPClassifier(max_iter=1, share_kernel=False, random_state=0).fit(X, y)
     assert _numbers(model) == [64, 64]
