@@ -22,6 +22,16 @@ AUTO_INDUCING: Final = Deviation(
 FOUND_INDUCING: Final = Deviation(
     annotation='int | Literal["auto"]', default='"auto"', constraint=[at_least(1), one_of("auto")]
 )
+# `width` of a family whose top layer sees the hidden functions alone.
+AUTO_WIDTH: Final = Deviation(
+    annotation='int | Literal["auto"]',
+    default='"auto"',
+    constraint=[at_least(1), one_of("auto")],
+    text="""
+    width : int or "auto", default=$default
+        Number of GPs in each hidden layer. "auto" is the number of outputs, at least 3.
+    """,
+)
 # `share_kernel` of a family of regressors.
 OWN_KERNELS: Final = Deviation(
     default="False",

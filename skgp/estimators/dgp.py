@@ -7,7 +7,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, gamma_robust
-from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import AUTO_WIDTH, LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import LAYER_KERNELS, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -22,6 +22,7 @@ from skgp.recipes.warping import Warping
 @family(
     texts={"most_steps": "2,000"},
     kernel=LAYER_KERNELS,
+    width=AUTO_WIDTH,
     n_inducing=LAYER_INDUCING,
     share_kernel=OWN_KERNELS,
     likelihood=OBSERVED,
@@ -127,7 +128,7 @@ class DGPRegressor(GPRegressor):
         self,
         *,
         n_layers: int = 2,
-        width: int = 3,
+        width: int | Literal["auto"] = "auto",
         n_inducing: int | Sequence[int] = 300,
         max_iter: int | Literal["auto"] = "auto",
         random_state: Any = None,

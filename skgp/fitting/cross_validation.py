@@ -31,7 +31,7 @@ from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
 
 _UNKNOWN: Final = 100  # epochs of a table that has no folds, or diverges in one of them
-_BY_FAR: Final = 0.02  # nats per row that larger models have to be ahead before they are trained
+_BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
 
 

@@ -39,16 +39,20 @@ TOPOLOGIES: Final[dict[str, Connection]] = {
 }
 _HIDDEN_NOISE: Final = 1e-5  # where its variance starts (doubly stochastic paper, supplement)
 _FLAT: Final = 1e-6  # of the usual variance, of hidden functions that begin flat
+_FEWEST_HIDDEN: Final = 3  # GPs of a hidden layer whose number is to be chosen
 _CLOSE_VAR: Final = 0.01  # of q(v), with which sigma points begin close to each other
 _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Parameter group: hidden layers. A width of None is half of the outputs, rounded up."""
+    """Parameter group: hidden layers.
+
+    A width of None is half of the outputs, rounded up; "auto" is their number, at least three.
+    """
 
     n_layers: int
-    width: int | None
+    width: int | Literal["auto"] | None
     hidden_mean: str
     topology: str
     hidden_noise: bool
@@ -72,6 +76,12 @@ class Layers:
         concatenates = is_small and is_named and self.topology == "feedforward"
         return replace(self, hidden_mean="concatenate" if concatenates else "linear")
 
+    def width_for(self, n_outputs: int) -> int:
+        """GPs of a hidden layer, for targets of so many columns."""
+        if self.width is None:
+            return math.ceil(n_outputs / 2)
+        return max(_FEWEST_HIDDEN, n_outputs) if self.width == "auto" else self.width
+
     @property
     def connections(self) -> list[Connection]:
         """What each layer sees, from the inputs upwards."""
@@ -85,7 +95,8 @@ class Layers:
         """Message for a kernel that does not fit the layer of this number."""
         if number == 1:
             return None
-        below = "" if n_columns > (self.width or 0) else ", or let width be the number of inputs"
+        has_inputs = self.connections[number - 1].kernel == "both"
+        below = "" if has_inputs else ", or let width be the number of inputs"
         return (
             f"kernel with an ard_num_dims that does not fit layer {number} of {self.n_layers}, "
             f"which sees {n_columns} columns: leave out ard_num_dims or use the name of a "
@@ -154,7 +165,7 @@ def hidden_gps(
     is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
     layers = layers.of(is_small, spec.kernels[1:])
     connections = layers.connections
-    width = math.ceil(setup.Y.shape[1] / 2) if layers.width is None else layers.width
+    width = layers.width_for(setup.Y.shape[1])
     h = x
     # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
     _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from deep_problem import DGP, DSPP, SMALL, both_families, make_table
+from gpytorch.kernels import RBFKernel
 from oracles import likelihoods as oracle
 from oracles import objectives as naive
 from oracles.deep import dense_stack, nodes_of, stack_mixture, stack_moments
@@ -48,6 +49,35 @@ def test_one_layer_is_svgp(table, covariance, options):
     np.testing.assert_allclose(ours.mean(), theirs.mean(), rtol=0, atol=1e-8)
     np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0, atol=1e-8)
     assert ours.components().weights.shape == theirs.components().weights.shape
+
+
+@pytest.mark.parametrize(("n_outputs", "width"), [(1, 3), (3, 3), (5, 5)])
+def test_there_are_as_many_hidden_functions_as_outputs_at_least_three(rng, n_outputs, width):
+    X, Y = rng.standard_normal((20, 2)), rng.standard_normal((20, n_outputs))
+    found, given = (
+        DGPRegressor(n_inducing=4, max_iter=1, n_layers=3, random_state=0, **params).fit(X, Y)
+        for params in ({}, {"width": width})
+    )
+    assert [len(layer.mean) for layer in found.model_.stack.gp_layers] == [width, width, n_outputs]
+    np.testing.assert_array_equal(found.predict(X), given.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("topology", "number", "is_offered"),
+    [("feedforward", 2, True), ("skip-all", 2, False), ("skip-all", 3, True)],
+)
+def test_a_width_is_offered_to_a_kernel_that_sees_the_hidden_functions_alone(
+    rng, topology, number, is_offered
+):
+    kernels = ["rbf"] * 3
+    kernels[number - 1] = RBFKernel(ard_num_dims=2)
+    X, y = rng.standard_normal((20, 2)), rng.standard_normal(20)
+    model = DGPRegressor(n_layers=3, kernel=kernels, topology=topology, n_inducing=4, max_iter=1)
+    with pytest.raises(ValueError, match=f"does not fit layer {number} of 3") as error:
+        model.fit(X, y)
+    assert ("let width be the number of inputs" in str(error.value)) == is_offered
+    if is_offered:
+        model.set_params(width=2).fit(X, y)
 
 
 def test_one_layer_does_not_depend_on_what_hidden_layers_would_be(table):

@@ -254,7 +254,7 @@ def _labels(n):
     return X, f > 0.0
 
 
-@pytest.mark.parametrize(("score", "number"), [(0.03, 150), (0.01, 64)])
+@pytest.mark.parametrize(("score", "number"), [(0.06, 150), (0.04, 64)])
 def test_a_classifier_trains_more_that_begin_better_by_far(score, number, monkeypatch):
     seen = []
 
