@@ -54,8 +54,9 @@ class DSPPClassifier(Classifier):
     n_inducing : int, list of int, or "auto", default="auto"
         Number M of inducing inputs of each GP, initialised by k-means; the cost per row and node
         grows with M^2. A list has a number for each layer of GPs, from the inputs upwards. "auto"
-        is 64 up to one batch of rows, or 150 for functions that share them. Up to ten times as many
-        rows it is three times the square root of their number, at most 300. It is 300 for more rows
+        is 64 up to one batch of rows, or 150 for functions that share them. Up to 600 distinct rows
+        the top layer has one for each if that begins better on held-out rows. Up to ten batches it
+        is three times the square root of the number of rows, at most 300. It is 300 for more rows
         and for streams.
     $width
     beta_reg : float or "auto", default="auto"

@@ -1,6 +1,7 @@
 """How many epochs to train, found by cross-validation."""
 
 import copy
+import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -33,6 +34,7 @@ from skgp.fitting.table import Table
 _UNKNOWN: Final = 100  # epochs of a table that has no folds, or diverges in one of them
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
+_TRIED: Final = 60  # epochs before which a search is not given up
 
 
 @dataclass(frozen=True)
@@ -102,17 +104,17 @@ def found_plan(
             "early_stopping=False, or fewer rows per batch"
         )
     models = _better_start(recipe, models, folded, plan, rng)
-    search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress)
+    rival = recipe.rival(models[0], folded.n_distinct)
+    untrained = NO_SEARCH if rival is None else _untrained(rival, folded, plan, rng)
+    goal = max(untrained.scores, default=-math.inf)
+    search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
     if not scores:
         return models, of_length(plan, min(_UNKNOWN, plan.max_iter)), search
-    rival = recipe.rival(models[0], folded.n_distinct)
-    if rival is not None:
-        untrained = _untrained(rival, folded, plan, rng)
-        if untrained.scores > [max(scores)]:
-            with suppress(NotPositiveDefiniteError):
-                model = folded.first_model(rival, whole, copy.deepcopy(rng))
-                return [model], replace(of_length(plan, 1), schedule=still), untrained
+    if rival is not None and goal > max(scores):
+        with suppress(NotPositiveDefiniteError):
+            model = folded.first_model(rival, whole, copy.deepcopy(rng))
+            return [model], replace(of_length(plan, 1), schedule=still), untrained
     return models, of_length(plan, best_length(scores, plan.tol)), search
 
 
@@ -167,11 +169,12 @@ def cross_validated(
     plan: Plan,
     rng: np.random.RandomState,
     progress: Progress,
+    goal: float = -math.inf,
 ) -> Search:
     """Scores of held-out rows after each epoch, in the user's units; their coverage at the best.
 
     The models of all folds train epoch by epoch in turn, each on the rows outside of its fold,
-    until the score has not risen for long.
+    until the score has not risen for long, or rises too slowly for a goal.
 
     Parameters
     ----------
@@ -182,6 +185,8 @@ def cross_validated(
     rng : RandomState
     progress : Progress
         What to go on from, and where to keep it.
+    goal : float, optional
+        A score without which nothing comes of the search.
 
     Returns
     -------
@@ -221,6 +226,8 @@ def cross_validated(
 
     progress.follow("search", state)
     while len(scores) < plan.max_iter and not _is_stale(scores):
+        if _falls_short(scores, goal, plan.max_iter):
+            break
         try:
             for run in runs:
                 if run.epochs_done == len(scores):  # else it was ahead of the others
@@ -252,6 +259,18 @@ def _is_stale(scores: list[float]) -> bool:
         return False
     best = int(np.argmax(scores))
     return len(scores) - 1 - best > max(_PATIENCE, best // 2)
+
+
+def _falls_short(scores: list[float], goal: float, max_iter: int) -> bool:
+    """Whether the best score will not be a goal if it rises on as in the last half of the epochs.
+
+    Scores rise ever more slowly.
+    """
+    n, half = len(scores), len(scores) // 2
+    if n < _TRIED:
+        return False
+    best = max(scores)
+    return best + (best - max(scores[:half])) / (n - half) * (max_iter - n) < goal
 
 
 def _state(rng: np.random.RandomState) -> dict[str, Any]:

@@ -122,6 +122,19 @@ def test_the_search_ends_when_scores_have_not_risen_for_long(monkeypatch) -> Non
     assert cross_validation._is_stale([*rising, *[0.0] * 51])
 
 
+def test_a_search_falls_short_if_the_rise_of_its_last_half_would_not_reach_the_goal() -> None:
+    falls_short = cross_validation._falls_short
+    rising = [*range(60), 50]  # by one an epoch, 29 at the end of the first half
+    best, rise = 59.0, (59.0 - 29.0) / 31
+    reached = best + rise * (100 - 61)
+    assert not falls_short(rising, reached - 1e-9, 100)
+    assert falls_short(rising, reached + 1e-9, 100)
+    assert not falls_short(rising[:59], 1e9, 100)  # too few to tell
+    assert not falls_short(rising, -np.inf, 100)
+    assert not falls_short([0.0] * 60, 0.0, 100)  # it has been reached
+    assert not falls_short([], 0.0, 100)
+
+
 def test_the_fewest_epochs_within_the_tolerance_are_best() -> None:
     assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.1) == 3
     assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.0) == 4

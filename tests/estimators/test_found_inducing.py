@@ -125,9 +125,9 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
     monkeypatch.setattr("skgp.recipes.stack.MANY_INDUCING", 120)
     monkeypatch.setattr("skgp.estimators.ppgpr.ALL_INDUCING", 150)
     PPGPRRegressor(max_iter=1, random_state=0).fit(*_rows(210, 0.5))  # whose model has 120
-    np.testing.assert_allclose(jitters[:3], [[1e-6]] * 3)
-    assert sizes[:3] == [[120]] * 3  # by themselves, 140 rows would have 140
-    assert sizes[3:6] == [[140]] * 3  # the models of all rows, as they begin
+    np.testing.assert_allclose(jitters[:6], [[1e-6]] * 6)
+    assert sizes[:3] == [[140]] * 3  # the models of all rows, as they begin
+    assert sizes[3:6] == [[120]] * 3  # by themselves, 140 rows would have 140
 
 
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
@@ -201,7 +201,23 @@ def test_only_if_these_score_better(score, number, monkeypatch):
     model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y)
     assert _numbers(model) == [64, number]
     assert model.validation_scores_[0] == max(score, 0.0)
-    assert seen == [64] * 5 + [120] * 5
+    assert seen == [120] * 5 + [64] * 5
+
+
+@pytest.mark.filterwarnings("ignore:.*still:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("gain", "n_epochs"), [(0.01, 60), (0.2, 70)])
+def test_a_search_that_will_not_be_as_good_is_given_up(gain, n_epochs, monkeypatch):
+    """The models of all rows score 9, which 70 epochs with a gain of 0.2 exceed."""
+    seen = []
+
+    def scored(recipe, table, held_out, model):
+        seen.append(model.stack.top.Z.shape[-2])
+        return 9.0 if seen[-1] > 64 else gain * (seen.count(64) // 5)
+
+    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    model = DSPPRegressor(max_iter=70, random_state=0).fit(*_rows(150, 0.5))
+    assert seen == [120] * 5 + [64] * 5 * n_epochs
+    assert _numbers(model) == [64, 150 if n_epochs < 70 else 64]
 
 
 @pytest.mark.parametrize("make", [DSPPRegressor, DSPPClassifier])
