@@ -188,15 +188,24 @@ def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
     np.testing.assert_allclose(std / y.std(), deviation, rtol=0.01)
 
 
-@pytest.mark.parametrize(("score", "number"), [(9.0, 150), (-9.0, 64)])
-def test_only_if_these_score_better(score, number, monkeypatch):
+def _scored_by_size(monkeypatch, more, gain=0.0):
+    """Top layers of more than 64 score so much, others the gain of each epoch of five folds.
+
+    Returns the sizes of those that have been scored.
+    """
     seen = []
 
     def scored(recipe, table, held_out, model):
         seen.append(model.stack.top.Z.shape[-2])
-        return score if seen[-1] > 64 else 0.0
+        return more if seen[-1] > 64 else gain * (seen.count(64) // 5)
 
     monkeypatch.setattr(cross_validation, "validation_score", scored)
+    return seen
+
+
+@pytest.mark.parametrize(("score", "number"), [(9.0, 150), (-9.0, 64)])
+def test_only_if_these_score_better(score, number, monkeypatch):
+    seen = _scored_by_size(monkeypatch, score)
     X, y = _rows(150, 0.5)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y)
     assert _numbers(model) == [64, number]
@@ -208,13 +217,7 @@ def test_only_if_these_score_better(score, number, monkeypatch):
 @pytest.mark.parametrize(("gain", "n_epochs"), [(0.01, 60), (0.2, 70)])
 def test_a_search_that_will_not_be_as_good_is_given_up(gain, n_epochs, monkeypatch):
     """The models of all rows score 9, which 70 epochs with a gain of 0.2 exceed."""
-    seen = []
-
-    def scored(recipe, table, held_out, model):
-        seen.append(model.stack.top.Z.shape[-2])
-        return 9.0 if seen[-1] > 64 else gain * (seen.count(64) // 5)
-
-    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    seen = _scored_by_size(monkeypatch, 9.0, gain)
     model = DSPPRegressor(max_iter=70, random_state=0).fit(*_rows(150, 0.5))
     assert seen == [120] * 5 + [64] * 5 * n_epochs
     assert _numbers(model) == [64, 150 if n_epochs < 70 else 64]
@@ -272,13 +275,7 @@ def _labels(n):
 
 @pytest.mark.parametrize(("score", "number"), [(0.06, 150), (0.04, 64)])
 def test_a_classifier_trains_more_that_begin_better_by_far(score, number, monkeypatch):
-    seen = []
-
-    def scored(recipe, table, held_out, model):
-        seen.append(model.stack.top.Z.shape[-2])
-        return score if seen[-1] > 64 else 0.0
-
-    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    seen = _scored_by_size(monkeypatch, score)
     model = DSPPClassifier(max_iter=1, random_state=0).fit(*_labels(150))
     assert _numbers(model) == [64, number]
     of_folds = 120 if number > 64 else 64
