@@ -65,6 +65,7 @@ LEVELS = (
         "skgp.recipes.noise",
         "skgp.recipes.optimizers",
         "skgp.recipes.outputs",
+        "skgp.recipes.sizes",
         "skgp.recipes.tops",
     ),
     ("skgp.recipes.assemble", "skgp.recipes.networks", "skgp.recipes.readouts"),
