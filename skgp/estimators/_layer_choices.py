@@ -29,7 +29,7 @@ AUTO_WIDTH: Final = Deviation(
     constraint=[at_least(1), one_of("auto")],
     text="""
     width : int or "auto", default=$default
-        Number of GPs in each hidden layer. "auto" is the number of outputs, at least 3.
+        Number of GPs in each hidden layer. "auto" is the number of outputs, from 3 to 10.
     """,
 )
 # `share_kernel` of a family of regressors.

@@ -39,7 +39,7 @@ TOPOLOGIES: Final[dict[str, Connection]] = {
 }
 _HIDDEN_NOISE: Final = 1e-5  # where its variance starts (doubly stochastic paper, supplement)
 _FLAT: Final = 1e-6  # of the usual variance, of hidden functions that begin flat
-_FEWEST_HIDDEN: Final = 3  # GPs of a hidden layer whose number is to be chosen
+_HIDDEN_GPS: Final = 3, 10  # fewest and most of a layer whose number is to be chosen
 _CLOSE_VAR: Final = 0.01  # of q(v), with which sigma points begin close to each other
 _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow with them
 
@@ -48,7 +48,7 @@ _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow w
 class Layers:
     """Parameter group: hidden layers.
 
-    A width of None is half of the outputs, rounded up; "auto" is their number, at least three.
+    A width of None is half of the outputs, rounded up; "auto" is their number, from 3 to 10.
     """
 
     n_layers: int
@@ -80,7 +80,10 @@ class Layers:
         """GPs of a hidden layer, for targets of so many columns."""
         if self.width is None:
             return math.ceil(n_outputs / 2)
-        return max(_FEWEST_HIDDEN, n_outputs) if self.width == "auto" else self.width
+        if self.width == "auto":
+            fewest, most = _HIDDEN_GPS
+            return min(max(n_outputs, fewest), most)
+        return self.width
 
     @property
     def connections(self) -> list[Connection]:

@@ -51,8 +51,8 @@ def test_one_layer_is_svgp(table, covariance, options):
     assert ours.components().weights.shape == theirs.components().weights.shape
 
 
-@pytest.mark.parametrize(("n_outputs", "width"), [(1, 3), (3, 3), (5, 5)])
-def test_there_are_as_many_hidden_functions_as_outputs_at_least_three(rng, n_outputs, width):
+@pytest.mark.parametrize(("n_outputs", "width"), [(1, 3), (3, 3), (5, 5), (12, 10)])
+def test_there_are_as_many_hidden_functions_as_outputs_from_three_to_ten(rng, n_outputs, width):
     X, Y = rng.standard_normal((20, 2)), rng.standard_normal((20, n_outputs))
     found, given = (
         DGPRegressor(n_inducing=4, max_iter=1, n_layers=3, random_state=0, **params).fit(X, Y)
