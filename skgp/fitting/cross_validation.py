@@ -1,4 +1,4 @@
-"""How many epochs to train, found by cross-validation."""
+"""What to train, and for how many epochs, found by cross-validation."""
 
 import copy
 import math
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from skgp.core.folds import fold_numbers
+from skgp.core.subsample import row_keys
 from skgp.core.training.plan import History, Plan, still
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
@@ -75,7 +76,7 @@ class FoldedRows:
     @property
     def n_distinct(self) -> int:
         """Number of different inputs."""
-        return len(np.unique(self.whole.keys))
+        return len(np.unique(row_keys(self.whole.X)))
 
     def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
         """The initial model of a table, whatever the number of restarts."""
@@ -262,9 +263,9 @@ def _is_stale(scores: list[float]) -> bool:
 
 
 def _falls_short(scores: list[float], goal: float, max_iter: int) -> bool:
-    """Whether the best score will not be a goal if it rises on as in the last half of the epochs.
+    """Whether the best score would stay below a goal if it rose on as in its last half of epochs.
 
-    Scores rise ever more slowly.
+    That is optimistic, for scores rise ever more slowly.
     """
     n, half = len(scores), len(scores) // 2
     if n < _TRIED:

@@ -42,8 +42,8 @@ FEW_INDUCING: Final = 64  # of a deep model of one batch, by default
 SHARED_INDUCING: Final = 150  # of functions that share them, there
 MANY_INDUCING: Final = 300
 ALL_INDUCING: Final = 600  # the most where each row may be one
-# The same, where none of them moves: a model of all rows goes to its optimum in few iterations, if
-# longer ones than with 300 that move, or is not trained at all.
+# The same, where none of them moves: such a model needs few iterations, though each takes longer
+# than with 300 that move, or is not trained at all.
 MOST_ROWS: Final = 1500
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the

@@ -283,6 +283,15 @@ def test_a_classifier_trains_more_that_begin_better_by_far(score, number, monkey
     assert model.model_.n_steps == 1
 
 
+def test_targets_do_not_make_inputs_distinct(monkeypatch):
+    """Both labels of 320 inputs are 640 different rows, which would be too many."""
+    seen = _scored_by_size(monkeypatch, 1.0)
+    X, y = np.tile(_labels(320)[0], (2, 1)), np.repeat([False, True], 320)
+    model = DSPPClassifier(max_iter=1, random_state=0).fit(X, y)
+    assert _numbers(model) == [64, 320]
+    assert len(seen) == 9
+
+
 @pytest.mark.parametrize(
     ("n", "params", "number"),
     [(620, {}, 64), (150, {"n_inducing": 64}, 64), (200, {"share_kernel": True}, 150), (8, {}, 8)],
