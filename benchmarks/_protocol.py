@@ -110,6 +110,11 @@ def read_results(file: Path, protocol: Table) -> list[dict[str, Any]]:
     return [{**default, **json.loads(line)} for line in file.read_text().splitlines()]
 
 
+def results_of(name: str) -> list[dict[str, Any]]:
+    """The committed results of a protocol."""
+    return read_results(HERE / "results" / f"{name}.jsonl", load_protocol(name))
+
+
 def shown_methods(table: Table) -> list[str]:
     """The methods of the first ranking, or all."""
     rankings = table.get("rankings")

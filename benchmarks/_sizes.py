@@ -65,7 +65,7 @@ def distances(cells: Cells, method: str, baselines: list[str], metric: str) -> d
         scores = [cells[dataset, b][metric] for b in baselines if (dataset, b) in cells]
         if scores:
             gap = cells[dataset, method][metric] - min(scores)
-            above[dataset] = gap if metric == "NLL" else gap / min(scores)
+            above[dataset] = gap / min(scores) if metric == "CRPS" else gap
     return above
 
 

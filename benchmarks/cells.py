@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from benchmarks._counted import Cell, Count, Paper, bounded, cells_of, counts_of, missed
 from benchmarks._markdown import head, line
-from benchmarks._protocol import HERE, load_protocol, read_results, tables
+from benchmarks._protocol import HERE, load_protocol, results_of, tables
 from benchmarks._render import RANKED, Row, average_ranks, chosen, published, published_ranks
 
 PAGE = "doc/benchmarks/cells.md"
@@ -45,11 +45,6 @@ def load_cells() -> dict[str, Any]:
     """What benchmarks/cells.toml says."""
     with open(HERE / "cells.toml", "rb") as file:
         return tomllib.load(file)
-
-
-def results_of(name: str) -> list[Row]:
-    """The committed results of a protocol."""
-    return read_results(HERE / "results" / f"{name}.jsonl", load_protocol(name))
 
 
 def first_places(ranks: Paper, protocol: dict[str, Any], results: list[Row]) -> list[Place]:

@@ -29,6 +29,7 @@ from benchmarks._pictures import draw, draw_weights, draw_zscores
 from benchmarks._protocol import (
     HERE,
     Fit,
+    Rows,
     Split,
     Table,
     fit_of,
@@ -105,17 +106,18 @@ def estimator_of(table: Table, method: dict[str, Any], params: dict[str, Any]) -
 
 
 def scores(estimator: Any, rows: Split) -> dict[str, Any]:
-    """What is kept of a fitted estimator; of several outputs the NLL is joint, for each output."""
-    y_test = rows.test[1]
+    """What is kept of a fitted estimator; of several outputs the NLL is joint, for each output.
+
+    Scores of the test rows alone whose inputs no training row has are named `new_...`, where that
+    are some but not all.
+    """
     dist = estimator.predict_dist(rows.test[0])
-    values = {
-        "NLL": estimator.nll(*rows.test)
-        if hasattr(estimator, "nll")  # by a rule of its own
-        else scoring.joint_nll(y_test, dist),
-        "RMSE": scoring.rmse(y_test, dist),
-        "CRPS": scoring.crps(y_test, dist),
-        "coverage90": scoring.coverage(y_test, dist, coverage=0.9),
-    }
+    values = scores_on(estimator, rows.test, dist)
+    is_new = ~np.isin(_as_items(rows.test[0]), _as_items(rows.train[0]))
+    if 0 < is_new.sum() < len(is_new):
+        X, y = rows.test[0][is_new], rows.test[1][is_new]
+        of_new = scores_on(estimator, (X, y), estimator.predict_dist(X))
+        values |= {f"new_{name}": value for name, value in of_new.items()}
     if hasattr(estimator, "noise_variance_"):
         noise = estimator.noise_variance_
         values["noise_variance"] = np.asarray(noise).tolist()
@@ -126,6 +128,24 @@ def scores(estimator: Any, rows: Split) -> dict[str, Any]:
     if hasattr(estimator, "quadrature_weights_"):
         values["quadrature_weights"] = estimator.quadrature_weights_.tolist()
     return values
+
+
+def scores_on(estimator: Any, rows: Rows, dist: Any) -> dict[str, float]:
+    """The scores of test rows and their predictions."""
+    return {
+        "NLL": estimator.nll(*rows)
+        if hasattr(estimator, "nll")  # by a rule of its own
+        else scoring.joint_nll(rows[1], dist),
+        "RMSE": scoring.rmse(rows[1], dist),
+        "CRPS": scoring.crps(rows[1], dist),
+        "coverage90": scoring.coverage(rows[1], dist, coverage=0.9),
+    }
+
+
+def _as_items(X: np.ndarray) -> np.ndarray:
+    """Each row as one item that is equal to another only if all columns are."""
+    X = np.ascontiguousarray(X + 0.0)  # no zero with a sign
+    return X.view(np.dtype((np.void, X.itemsize * X.shape[1]))).ravel()
 
 
 def asked_tables(protocol: Table, arguments: argparse.Namespace) -> list[Table]:

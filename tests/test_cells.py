@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import _counted, cells
 from benchmarks._counted import Cell, Count, Ours, bounded, cells_of, counts_of, missed
-from benchmarks._protocol import HERE, load_protocol
+from benchmarks._protocol import HERE, load_protocol, results_of
 from benchmarks._protocol import tables as tables_of
 from benchmarks._render import Number, chosen, printed_numbers, published, reached
 
@@ -253,7 +253,7 @@ def test_the_count_of_a_table_is_that_of_its_summary():
     """The tables of the protocol count by method what is at least the published mean."""
     known = cells.load_cells()["papers"]
     (paper,) = [paper for paper in known if paper["protocol"] == "iwvi2019"]
-    protocol, results = load_protocol("iwvi2019"), cells.results_of("iwvi2019")
+    protocol, results = load_protocol("iwvi2019"), results_of("iwvi2019")
     counts = counts_of(paper, cells_of(paper, protocol, results))
     for title in ("Table 1", "Table 2"):
         name = {"Table 1": "table1", "Table 2": "supplement"}[title]

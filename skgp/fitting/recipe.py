@@ -33,6 +33,8 @@ _PATIENT_STEPS: Final = 100  # without a gain that counts, after which training 
 _WORTHWHILE: Final = 0.01  # that gain, in nats per row
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
 _RETREATS: Final = 6  # there, to the best state with shorter steps
+_FEW_RETREATS: Final = 2  # of one batch, to the lowest loss; a loss may be random
+_RISE_OF_ALL_ROWS: Final = 0.5  # nats per output that are far for such a loss
 
 
 def pick(group: type[GroupT], estimator: Any) -> GroupT:
@@ -130,7 +132,8 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         return plan
     if n_batches == 1:
         n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
-        return replace(of_length(plan, epochs.longest if is_auto else usual), n_folds=n_folds)
+        plan = of_length(plan, epochs.longest if is_auto else usual)
+        return replace(plan, n_folds=n_folds, n_retreats=_FEW_RETREATS, rise=_RISE_OF_ALL_ROWS)
     most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
     n_steady = max(1, round((1.0 - _ANNEALED) * most))
     is_large = n_batches > FEW_BATCHES

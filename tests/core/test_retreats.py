@@ -120,6 +120,68 @@ def test_a_run_goes_on_from_the_state_after_a_retreat() -> None:
     assert twin._n_retreats == run._n_retreats
 
 
+def run_of_all_rows(
+    height: float, *, max_iter: int = 9, n_outputs: int = 1, n_retreats: int = 2, rise: float = 0.5
+) -> Run:
+    """The same steps, each of all rows, without a score."""
+    module = Line()
+    return Run(
+        problem(module, Cliff(module, height), 0.5),
+        Rows(4, 1.0, n_outputs),
+        plan(max_iter=max_iter, schedule=constant, n_retreats=n_retreats, rise=rise),
+        generator(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("height", "n_outputs", "n_retreats", "n_taken"),
+    [(0.7, 1, 2, 0), (0.8, 1, 2, 1), (0.8, 2, 2, 0), (0.8, 1, 0, 0)],
+    ids=["small", "far", "of-two-outputs", "none-allowed"],
+)
+def test_where_no_score_decides_training_goes_back_to_the_lowest_loss(
+    height: float, n_outputs: int, n_retreats: int, n_taken: int
+) -> None:
+    """The last state but one is beyond the edge, too, where the loss is `height` or a bit more."""
+    run = run_of_all_rows(height, n_outputs=n_outputs, n_retreats=n_retreats)
+    states = []
+    for _ in range(3):
+        run.epoch()
+        states.append(run.module.w.tolist())
+    assert states[1][0] > _EDGE
+    assert (states[2] == states[0]) == (n_taken > 0)
+    torch.testing.assert_close(run.optimizer._peak, 0.5 * 0.3**n_taken)
+    assert run.history.loss_curve[2] > height
+
+
+@pytest.mark.parametrize(
+    ("height", "n_outputs", "n_retreats", "goes_back"),
+    [(0.4, 1, 2, True), (0.4, 2, 2, False), (0.2, 1, 2, False), (0.4, 1, 0, False)],
+    ids=["far", "of-two-outputs", "near", "no-retreats"],
+)
+def test_training_ends_near_the_lowest_loss_of_all_rows(
+    height: float, n_outputs: int, n_retreats: int, goes_back: bool
+) -> None:
+    """The last step leads beyond the edge, from a loss of 0.25."""
+    run = run_of_all_rows(height, max_iter=2, n_outputs=n_outputs, n_retreats=n_retreats)
+    run.epoch()
+    before = run.module.w.tolist()
+    run.epoch()
+    module, _ = run.finish()
+    assert (module.w.tolist() == before) == goes_back
+    assert (module.w[0].item() > _EDGE) != goes_back
+
+
+def test_a_run_goes_on_with_the_lowest_loss_of_all_rows() -> None:
+    run, twin = run_of_all_rows(0.8), run_of_all_rows(0.8)
+    for _ in range(2):
+        run.epoch()
+    twin.load_state(run.state())
+    run.epoch()
+    twin.epoch()
+    assert run._n_retreats == twin._n_retreats == 1
+    assert twin.module.w.tolist() == run.module.w.tolist()
+
+
 def until_the_end(run: Run) -> list[float]:
     """Lengths of the optimiser's steps after each epoch."""
     lengths = []

@@ -110,6 +110,10 @@ class Plan:
     n_retreats : int
         Times that training may go back to its best state with shorter steps: after an epoch of a
         far higher loss, and where it would end though there has been a gain since the last time.
+        The best state is that of the best validation score, or, where no score decides and each
+        step sees all rows, of the lowest loss; training does not end far above that either.
+    rise : float
+        What is far: nats per output by which an epoch may be worse than one before it.
     n_folds : int
         If positive, `max_iter` is a limit, and a cross-validation with so many folds finds the
         number of epochs.
@@ -126,6 +130,7 @@ class Plan:
     n_usual: int = 0
     n_annealed: int = 0
     n_retreats: int = 0
+    rise: float = 2.0
     n_folds: int = 0
 
     @property

@@ -24,18 +24,19 @@ _MAX_HEALS = 6
 _HEALED_STEP = 0.3  # factor on the learning rate after a rollback
 _LATE = 4.0  # times the gain that counts, after the usual number of epochs
 _LEAP = 10.0  # training may not end this far above a loss: nats per output, and times its size
-_RISE = 2.0  # nats per output by which an epoch may be worse than a loss before it
+_END = 0.1  # nats per output by which the last loss of all rows may be above the lowest
 _STATE: Final = (  # attributes that are part of the state of a run as they are
     *("epochs_done", "_n_taken", "_total", "_n_failed", "_n_healed", "_n_retreats"),
     *("_stale", "_mark", "_mark_before", "_ceiling"),
     *("_first", "_last", "_best_score", "_good", "_proven", "_completed", "_best", "_average"),
+    *("_lowest_loss", "_lowest"),
 )
 
 
 class Run(Generic[ModuleT]):
     """One candidate in training: steps, healing, history and the best validation score.
 
-    Of the states at the ends of its epochs it keeps four, which may be one and the same:
+    Of the states at the ends of its epochs it keeps some, which may be one and the same:
 
     - `good`, after the last one whose steps all had a finite loss;
     - `proven`, the last of these whose own loss has since been seen to be finite; a rollback goes
@@ -43,7 +44,8 @@ class Run(Generic[ModuleT]):
     - `completed`, after the last epoch that is in the history; an interrupted fit ends there;
     - `best`, that of the best validation score.
 
-    If the plan says so, the modules of the last two are averages over epochs.
+    If the plan says so, the modules of the last two are averages over epochs. Where each step sees
+    all rows and training may go back, a fifth one is that of the lowest loss.
 
     Parameters
     ----------
@@ -94,6 +96,8 @@ class Run(Generic[ModuleT]):
         self._last: tuple[Tensor, int, float] | None = None
         self._best_score = -math.inf
         self._best: dict[str, Any] | None = None
+        self._lowest_loss = math.inf
+        self._lowest: dict[str, Any] | None = None
         self._average: dict[str, Tensor] | None = None  # of the states at the ends of epochs
         self._good = self._proven = self._completed = self._copy()
 
@@ -126,8 +130,7 @@ class Run(Generic[ModuleT]):
                     self._last = rows, step, value
                     self._n_taken += 1
                     self.progress.step()
-                if is_last:
-                    self._check_last_step()
+                after = self._check_last_step() if is_last else -math.inf
                 break
             except (NonFiniteLossError, NotPositiveDefiniteError) as error:
                 self._heal()
@@ -137,7 +140,11 @@ class Run(Generic[ModuleT]):
                         f"with smaller steps ({error})"
                     ) from error
         loss = self.data.ranks.mean(self._total / len(self.data), len(self.data))
+        if self.n_batches == 1 and self.plan.n_retreats and loss < self._lowest_loss:
+            self._lowest_loss, self._lowest = loss, self._good  # where it was evaluated
         self._retreat_if_worse(loss)
+        if self._lowest is not None and after > self._lowest_loss + _END * self.data.n_outputs:
+            self._restore(self._lowest)
         self.epochs_done += 1
         self._n_taken, self._total, self._n_failed = 0, 0.0, 0
         self._good = self._copy()
@@ -188,13 +195,13 @@ class Run(Generic[ModuleT]):
             return
         yield from self.data.shuffled(self.generator).tensor_split(self.n_batches)
 
-    def _check_last_step(self) -> None:
+    def _check_last_step(self) -> float:
         """Evaluate the loss of the last step once more, and leave no trace of it.
 
         It may neither be far above what it was before the step nor far above the first of all.
         """
         if self._last is None:
-            return
+            return -math.inf
         rows, step, before = self._last
         proven = self._proven
         state = copied(self.module.state_dict())  # an evaluation moves on running statistics
@@ -211,6 +218,7 @@ class Run(Generic[ModuleT]):
             raise NonFiniteLossError(
                 f"the last step ended at a loss of {after}, far above {lowest}"
             )
+        return after
 
     def _heal(self) -> None:
         """Go back to where the loss was finite, with shorter steps from now on."""
@@ -228,13 +236,13 @@ class Run(Generic[ModuleT]):
         optimum, and Adam remembers the gradients outside for a thousand steps.
         """
         lowest = min([self._first, *self.history.loss_curve])
-        if self._n_retreats == self.plan.n_retreats or loss < lowest + _RISE * self.data.n_outputs:
-            return
-        self._retreat()
+        far = lowest + self.plan.rise * self.data.n_outputs
+        if self._n_retreats < self.plan.n_retreats and loss >= far:
+            self._retreat()
 
     def _retreat(self) -> None:
         """Go back to the best state, with shorter steps from now on."""
-        best = self._good if self._best is None else self._best
+        best = self._best or self._lowest or self._good
         self._restore(best)
         self._average = None if self._average is None else best["module"]
         self.optimizer.shorten(_HEALED_STEP)
