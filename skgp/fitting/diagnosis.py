@@ -119,6 +119,9 @@ def _divergence(
     # With early stopping the model is that of the best score.
     if plan.n_iter_no_change is not None and history.validation_scores:
         curve = curve[: int(np.argmax(history.validation_scores)) + 1]
+    # Where each step sees all rows, training that may go back ends near the lowest loss.
+    elif plan.n_retreats and plan.n_batches(table.n_rows) == 1:
+        curve = curve[: int(np.argmin(curve)) + 1]
     last = curve[-1]
     # The divergence is divided by the sum of the weights, which may be far below one per row.
     has_classes = isinstance(model.likelihood, ClassLikelihood)

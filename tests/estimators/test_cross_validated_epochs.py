@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
@@ -13,6 +14,7 @@ from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.nodes.sigma_points import LearnedNodes, MatchedNodes
 from skgp.core.subsample import row_keys
 from skgp.core.training.plan import gradual
+from skgp.core.training.run import Run
 from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation, recipe
@@ -138,6 +140,26 @@ def test_a_search_falls_short_if_the_rise_of_its_last_half_would_not_reach_the_g
 def test_the_fewest_epochs_within_the_tolerance_are_best() -> None:
     assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.1) == 3
     assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.0) == 4
+
+
+def test_steps_of_all_rows_that_are_too_long_end_at_the_lowest_loss(short, monkeypatch) -> None:
+    """The losses of folds and of the fit leap by more than half a nat, and training goes back."""
+    runs: list[Run] = []
+    begin = Run.__init__
+
+    def watched(run: Run, *args, **kwargs) -> None:
+        begin(run, *args, **kwargs)
+        runs.append(run)
+
+    monkeypatch.setattr(Run, "__init__", watched)
+    X = np.linspace(-2.0, 2.0, 60)[:, None]
+    y = np.sin(3.0 * X[:, 0])
+    PPGPRRegressor(learning_rate_init=1.0, n_inducing=10, random_state=0).fit(X, y)
+    assert [run._n_retreats for run in runs] == [2] * 5 + [1]
+    run = runs[-1]
+    assert max(run.history.loss_curve) > min(run.history.loss_curve) + 3.0
+    ended = run.loss(run.data.batch(torch.arange(60)), run.n_steps).item()
+    assert ended < min(run.history.loss_curve) + 0.1
 
 
 def test_few_rows_and_a_number_of_epochs_are_not_searched(problem, short) -> None:

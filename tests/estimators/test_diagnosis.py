@@ -78,7 +78,12 @@ def test_with_early_stopping_the_loss_of_the_best_score_counts(problem: Problem)
     history = History([1.0, 0.5, 3.0], [0.0, 1.0, -1.0])
     assert not _divergence(model, history, plan, table, {})
     assert _divergence(model, History(history.loss_curve), plan, table, {})
-    assert _divergence(model, history, replace(plan, n_iter_no_change=None), table, {})
+    to_the_end = replace(plan, n_iter_no_change=None)
+    assert _divergence(model, history, to_the_end, table, {})
+    # A fit of one batch that may go back has gone back to its lowest loss.
+    assert not _divergence(model, history, replace(to_the_end, n_retreats=1), table, {})
+    batches = replace(to_the_end, n_retreats=1, batch_size=table.n_rows // 2)
+    assert _divergence(model, history, batches, table, {})
 
 
 def test_a_fit_worse_than_a_normal_distribution_has_failed(problem: Problem) -> None:
