@@ -268,7 +268,10 @@ def _long_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
 
 
 def _wide_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
-    """A table for each score: a line for each set, with all methods that were fitted."""
+    """A table for each score: a line for each set, with all methods that were fitted.
+
+    A mean over fewer splits than another method has is followed by their number.
+    """
     methods = [method for method in table["methods"] if any(method == m for _, m in cells)]
     lines = []
     for name in (*metrics(table), "seconds"):
@@ -278,7 +281,10 @@ def _wide_lines(table: Table, cells: Cells, theirs: Printed) -> list[str]:
             ours = [cells.get((dataset, method), {}).get(name) for method in methods]
             known = [theirs.get((dataset, method, name)) for method in methods]
             numbers = [_beside(*pair, digits=digits) for pair in zip(ours, known, strict=True)]
-            lines += line([dataset, *numbers]) if any(numbers) else []
+            splits = [cells.get((dataset, method), {}).get("splits", 0) for method in methods]
+            marks = [f" [{n}]" if 0 < n < max(splits) else "" for n in splits]
+            texts = [number + mark for number, mark in zip(numbers, marks, strict=True)]
+            lines += line([dataset, *texts]) if any(numbers) else []
         lines += [""]
     return lines[:-1]
 

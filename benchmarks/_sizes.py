@@ -21,7 +21,7 @@ def size_lines(table: dict[str, Any], cells: Cells) -> list[str]:
     lines = []
     for metric in NEAR:
         ranks = [average_ranks(cells, sets, methods, metric) for sets in classes.values()]
-        lines += ["", f"Average rank in {metric} of the methods that have all sets", ""]
+        lines += ["", f"Average rank in {metric} of the methods that have all sets and folds", ""]
         lines += head(["method", *names])
         for method in methods:
             places = [f"{rank[method]:.2f}" if method in rank else "" for rank in ranks]
@@ -52,8 +52,12 @@ def size_classes(cells: Cells, bounds: list[int]) -> dict[str, list[str]]:
 def average_ranks(
     cells: Cells, sets: list[str], methods: list[str], metric: str
 ) -> dict[str, float]:
-    """Average rank of each method that has all of the sets."""
-    compared = [m for m in methods if all((dataset, m) in cells for dataset in sets)]
+    """Average rank of each method that has all of the sets, each with as many splits as any."""
+    most = {
+        name: max(cell["splits"] for (d, _), cell in cells.items() if d == name) for name in sets
+    }
+    has_all = {(d, m) for (d, m), cell in cells.items() if cell["splits"] == most.get(d)}
+    compared = [m for m in methods if all((dataset, m) in has_all for dataset in sets)]
     values = [[cells[dataset, m][metric] for m in compared] for dataset in sets]
     return dict(zip(compared, rankdata(values, axis=1).mean(0).tolist(), strict=True))
 

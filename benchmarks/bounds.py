@@ -22,7 +22,8 @@ _TOP = f"""\
 settings, beside what else there is to try. Scores are means over folds of standardised targets;
 in the first two tables only folds count that all methods of a comparison have. "New inputs" are
 test rows whose inputs no training row has, of the data sets where these are scored by themselves.
-What was found out on the way is [another page](defaults.md).
+In the tables of scores, [1] is the number of folds of a mean where other methods have more. What
+was found out on the way is [another page](defaults.md).
 """
 _PARTS = {"defaults": "Regressors", "classifier-defaults": "Classifiers"}  # protocols
 Bound = dict[str, Any]
@@ -51,15 +52,12 @@ def load_bounds() -> list[Bound]:
 
 
 def cells_of(bound: Bound, methods: list[str]) -> Cells:
-    """Means by data set and method over the folds that all methods have that were fitted on a set.
-
-    Sets that the first of the methods does not have are left out.
-    """
+    """Means by data set and method, over the folds that all methods fitted on a set have."""
     results = results_of(bound["protocol"])
     cells: Cells = {}
     for table in tables(load_protocol(bound["protocol"])):
         rows = [row for row in chosen(table, results) if row["method"] in methods]
-        counted = [row for row in rows if _counts(bound, methods, row, rows)]
+        counted = [row for row in rows if _counts(bound, row, rows)]
         cells |= means(table, _of_new_inputs(counted) if bound.get("new_inputs") else counted)
     return cells
 
@@ -76,7 +74,7 @@ def _of_new_inputs(rows: list[Row]) -> list[Row]:
     ]
 
 
-def _counts(bound: Bound, methods: list[str], row: Row, rows: list[Row]) -> bool:
+def _counts(bound: Bound, row: Row, rows: list[Row]) -> bool:
     """Whether a fit is on a set and a fold that count."""
     least, most = bound.get("rows", (0, np.inf))
     if row["dataset"] not in bound.get("datasets", [row["dataset"]]):
@@ -85,7 +83,7 @@ def _counts(bound: Bound, methods: list[str], row: Row, rows: list[Row]) -> bool
     fitted = {other["method"] for other in of_set}
     n_fits = sum(other["split"] == row["split"] for other in of_set)
     n_train = min(other["n_train"] for other in of_set)
-    return methods[0] in fitted and n_fits == len(fitted) and least <= n_train < most
+    return n_fits == len(fitted) and least <= n_train < most
 
 
 def near(bound: Bound, method: str) -> Verdict:

@@ -205,6 +205,7 @@ def test_sizes_ranks_and_distances_by_hand():
             "CRPS": 2.0 * value,
             "coverage90": 0.9 if dataset == "small" else 0.8,
             "n_train": n_train[dataset],
+            "splits": 2,
         }
         for dataset, values in nll.items()
         for method, value in values.items()
@@ -219,6 +220,8 @@ def test_sizes_ranks_and_distances_by_hand():
     expected = rankdata([[1.0, 2.0, 0.5], [3.0, 2.5, 2.51]], axis=1).mean(0)
     assert ranks == dict(zip("abc", expected, strict=True))
     assert average_ranks(cells, ["large"], ["a", "b", "c"], "NLL") == {"a": 1.0, "c": 2.0}
+    fewer = cells | {("small", "a"): cells["small", "a"] | {"splits": 1}}
+    assert average_ranks(fewer, ["small", "other"], ["a", "b", "c"], "NLL") == {"b": 1.5, "c": 1.5}
     above = distances(cells, "c", ["a", "b"], "NLL")
     assert above == pytest.approx({"small": -0.5, "other": 0.01, "large": 0.2})
     above = distances(cells, "c", ["a", "b"], "CRPS")

@@ -306,6 +306,7 @@ def test_a_wide_table_has_a_column_for_each_method_and_a_table_for_each_score(mo
         | {"NLL": value, "CRPS": value / 2.0, "n_train": 100, "seconds": 7.0}
         for (d, m), value in {("r", "a"): 1.0, ("s", "a"): 2.0, ("s", "b"): 0.25}.items()
     ]
+    rows.append(rows[-1] | {"split": 1})
     table = {
         "paper": "p",
         "published": ["T"],
@@ -318,11 +319,11 @@ def test_a_wide_table_has_a_column_for_each_method_and_a_table_for_each_score(mo
     head = "| set | a | b |\n|---|---|---|\n"
     assert blocks == [
         "LL:",
-        head + "| r | -1.000 |  |\n| s | -2.000 | -0.250 (-0.500) |",
+        head + "| r | -1.000 |  |\n| s | -2.000 [1] | -0.250 (-0.500) |",
         "CRPS:",
-        head + "| r | 0.500 |  |\n| s | 1.000 | 0.125 |",
+        head + "| r | 0.500 |  |\n| s | 1.000 [1] | 0.125 |",
         "seconds:",
-        head + "| r | 7 |  |\n| s | 7 | 7 |",
+        head + "| r | 7 |  |\n| s | 7 [1] | 7 |",
     ]
 
 

@@ -27,9 +27,8 @@ _LEAP = 10.0  # training may not end this far above a loss: nats per output, and
 _END = 0.1  # nats per output by which the last loss of all rows may be above the lowest
 _STATE: Final = (  # attributes that are part of the state of a run as they are
     *("epochs_done", "_n_taken", "_total", "_n_failed", "_n_healed", "_n_retreats"),
-    *("_stale", "_mark", "_mark_before", "_ceiling"),
+    *("_stale", "_mark", "_mark_before", "_ceiling", "_lowest_loss", "_lowest"),
     *("_first", "_last", "_best_score", "_good", "_proven", "_completed", "_best", "_average"),
-    *("_lowest_loss", "_lowest"),
 )
 
 
@@ -42,10 +41,10 @@ class Run(Generic[ModuleT]):
     - `proven`, the last of these whose own loss has since been seen to be finite; a rollback goes
       there;
     - `completed`, after the last epoch that is in the history; an interrupted fit ends there;
-    - `best`, that of the best validation score.
+    - `best`, that of the best validation score;
+    - `lowest`, that of the lowest loss, where each step sees all rows and training may go back.
 
-    If the plan says so, the modules of the last two are averages over epochs. Where each step sees
-    all rows and training may go back, a fifth one is that of the lowest loss.
+    If the plan says so, `completed` and `best` have modules that are averages over epochs.
 
     Parameters
     ----------
@@ -235,8 +234,7 @@ class Run(Generic[ModuleT]):
         Where targets have next to no noise, steps of a rate that does not fall leave a narrow
         optimum, and Adam remembers the gradients outside for a thousand steps.
         """
-        lowest = min([self._first, *self.history.loss_curve])
-        far = lowest + self.plan.rise * self.data.n_outputs
+        far = min([self._first, *self.history.loss_curve]) + self.plan.rise * self.data.n_outputs
         if self._n_retreats < self.plan.n_retreats and loss >= far:
             self._retreat()
 
@@ -290,10 +288,7 @@ class Run(Generic[ModuleT]):
 
     @property
     def is_done(self) -> bool:
-        """Whether to stop: converged, or no better validation score for long enough.
-
-        An epoch that has begun is trained to its end first.
-        """
+        """Whether to stop after an epoch: converged, or no better validation score for long."""
         if self._n_taken:
             return False
         has_converged = self._is_stale or self.optimizer.is_converged
@@ -319,10 +314,7 @@ class Run(Generic[ModuleT]):
         return self.epochs_done == n_epochs and self._n_taken == 0
 
     def loss_after(self, n_epochs: int) -> float:
-        """Training loss of at most so many epochs, by which restarts are judged.
-
-        Infinite if the run failed.
-        """
+        """Training loss of at most so many epochs, which judges restarts; infinite if it failed."""
         curve = self.history.loss_curve[:n_epochs]
         return curve[-1] if curve and self.failure is None else math.inf
 
