@@ -168,7 +168,7 @@ def gone_on(plan: Plan, n_earlier: int) -> Plan:
     Without a search it is as long again, and all steps are shorter.
     """
     if plan.n_folds:
-        plan = replace(of_length(plan, min(plan.max_iter, n_earlier)), n_folds=0)
+        plan = replace(of_length(plan, min(plan.max_iter, n_earlier)), n_folds=0, n_retreats=0)
     return replace(plan, schedule=partial(continued, plan.schedule))
 
 

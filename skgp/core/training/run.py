@@ -75,6 +75,9 @@ class Run(Generic[ModuleT]):
         self.validate = validate
         self.progress = progress
         self.n_batches = plan.n_batches(data.n_rows)
+        # The divergence is divided by the sum of the weights: where that is far below the number
+        # of rows, a step that changes it by one nat in all moves the loss by many nats per row.
+        self._unit = max(float(data.n_outputs), data.n_rows / data.n_data)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.loss, self._replay = replaying(loss, self.module, repeats=repeats)
         self._chance = chance_of(self.module, generator.initial_seed())
@@ -142,7 +145,7 @@ class Run(Generic[ModuleT]):
         if self.n_batches == 1 and self.plan.n_retreats and loss < self._lowest_loss:
             self._lowest_loss, self._lowest = loss, self._good  # where it was evaluated
         self._retreat_if_worse(loss)
-        if self._lowest is not None and after > self._lowest_loss + _END * self.data.n_outputs:
+        if self._lowest is not None and after > self._lowest_loss + _END * self._unit:
             self._restore(self._lowest)
         self.epochs_done += 1
         self._n_taken, self._total, self._n_failed = 0, 0.0, 0
@@ -209,10 +212,7 @@ class Run(Generic[ModuleT]):
         finally:
             self.module.load_state_dict(state)
         lowest = min(before, self._first)
-        # The divergence is divided by the sum of the weights: where that is far below the number
-        # of rows, a step that changes it by one nat in all moves the loss by many nats per row.
-        unit = max(float(self.data.n_outputs), self.data.n_rows / self.data.n_data)
-        if after > lowest + _LEAP * (unit + abs(lowest)):
+        if after > lowest + _LEAP * (self._unit + abs(lowest)):
             self._proven = proven
             raise NonFiniteLossError(
                 f"the last step ended at a loss of {after}, far above {lowest}"
@@ -234,7 +234,7 @@ class Run(Generic[ModuleT]):
         Where targets have next to no noise, steps of a rate that does not fall leave a narrow
         optimum, and Adam remembers the gradients outside for a thousand steps.
         """
-        far = min([self._first, *self.history.loss_curve]) + self.plan.rise * self.data.n_outputs
+        far = min([self._first, *self.history.loss_curve]) + self.plan.rise * self._unit
         if self._n_retreats < self.plan.n_retreats and loss >= far:
             self._retreat()
 
