@@ -25,7 +25,7 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.recipe import Recipe, Running, without_search
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import ENOUGH, Opening
 from skgp.fitting.table import Table
@@ -149,7 +149,11 @@ def fit_chunk(
     fresh = candidate(recipe, model, n_data, _BATCHES)
     trained = [p for p in model.parameters() if p.requires_grad]
     plan = dataclasses.replace(
-        recipe.plan(len(table)), max_iter=1, schedule=constant, averaged=False, ceiling=math.inf
+        without_search(recipe.plan(len(table))),
+        max_iter=1,
+        schedule=constant,
+        averaged=False,
+        ceiling=math.inf,
     )
     if n_fitted:
         n_steps = 0 if state is None else state["n_steps"]

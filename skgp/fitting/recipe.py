@@ -168,8 +168,13 @@ def gone_on(plan: Plan, n_earlier: int) -> Plan:
     Without a search it is as long again, and all steps are shorter.
     """
     if plan.n_folds:
-        plan = replace(of_length(plan, min(plan.max_iter, n_earlier)), n_folds=0, n_retreats=0)
+        plan = without_search(of_length(plan, min(plan.max_iter, n_earlier)))
     return replace(plan, schedule=partial(continued, plan.schedule))
+
+
+def without_search(plan: Plan) -> Plan:
+    """The plan without a search for its length, and then without ways back of one batch either."""
+    return replace(plan, n_folds=0, n_retreats=0) if plan.n_folds else plan
 
 
 def _trial_epochs(n_epochs: int) -> int:

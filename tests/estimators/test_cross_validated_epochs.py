@@ -19,7 +19,15 @@ from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation, recipe
 from skgp.fitting.cross_validation import best_length
-from skgp.fitting.recipe import Epochs, of_length
+from skgp.fitting.recipe import (
+    Epochs,
+    Minibatch,
+    Stopping,
+    gone_on,
+    minibatch_plan,
+    of_length,
+    without_search,
+)
 from skgp.scoring import coverage, nll
 
 LONGEST = 30
@@ -160,6 +168,17 @@ def test_steps_of_all_rows_that_are_too_long_end_at_the_lowest_loss(short, monke
     assert max(run.history.loss_curve) > min(run.history.loss_curve) + 3.0
     ended = run.loss(run.data.batch(torch.arange(60)), run.n_steps).item()
     assert ended < min(run.history.loss_curve) + 0.1
+
+
+def test_only_a_search_and_what_follows_it_go_back_to_the_lowest_loss() -> None:
+    """A fit that goes on and a chunk of a stream begin where others have ended."""
+    groups = Minibatch("auto", 100), Stopping("auto", 10, 1e-4), Epochs(longest=9)
+    one, many = (minibatch_plan(*groups, n) for n in (90, 900))
+    assert (one.n_folds, one.n_retreats, one.rise) == (5, 2, 0.5)
+    assert (many.n_folds, many.n_retreats, many.rise) == (0, 6, 2.0)
+    assert gone_on(one, 5).n_retreats == without_search(one).n_retreats == 0
+    assert without_search(many) == many
+    assert of_length(one, 3).n_retreats == 2
 
 
 def test_few_rows_and_a_number_of_epochs_are_not_searched(problem, short) -> None:
