@@ -121,13 +121,19 @@ def test_a_run_goes_on_from_the_state_after_a_retreat() -> None:
 
 
 def run_of_all_rows(
-    height: float, *, max_iter: int = 9, n_outputs: int = 1, n_retreats: int = 2, rise: float = 0.5
+    height: float,
+    *,
+    max_iter: int = 9,
+    weight: float = 1.0,
+    n_outputs: int = 1,
+    n_retreats: int = 2,
+    rise: float = 0.5,
 ) -> Run:
     """The same steps, each of all rows, without a score."""
     module = Line()
     return Run(
         problem(module, Cliff(module, height), 0.5),
-        Rows(4, 1.0, n_outputs),
+        Rows(4, weight, n_outputs),
         plan(max_iter=max_iter, schedule=constant, n_retreats=n_retreats, rise=rise),
         generator(),
     )
@@ -169,6 +175,19 @@ def test_training_ends_near_the_lowest_loss_of_all_rows(
     module, _ = run.finish()
     assert (module.w.tolist() == before) == goes_back
     assert (module.w[0].item() > _EDGE) != goes_back
+
+
+@pytest.mark.parametrize(("weight", "n_taken"), [(1.0, 1), (0.1, 0), (10.0, 1)])
+def test_light_rows_may_leap_further(weight: float, n_taken: int) -> None:
+    """Ten rows per weight: ten times as far."""
+    run = run_of_all_rows(0.8, weight=weight)
+    for _ in range(3):
+        run.epoch()
+    assert run._n_retreats == n_taken
+    last = run_of_all_rows(0.8, max_iter=2, weight=weight)
+    for _ in range(2):
+        last.epoch()
+    assert (last.module.w[0].item() < _EDGE) == (n_taken > 0)
 
 
 def test_a_run_goes_on_with_the_lowest_loss_of_all_rows() -> None:
