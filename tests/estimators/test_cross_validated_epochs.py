@@ -150,16 +150,28 @@ def test_the_fewest_epochs_within_the_tolerance_are_best() -> None:
     assert best_length([0.0, 0.5, 0.95, 1.0, 0.2], tol=0.0) == 4
 
 
-def test_steps_of_all_rows_that_are_too_long_end_at_the_lowest_loss(short, monkeypatch) -> None:
-    """The losses of folds and of the fit leap by more than half a nat, and training goes back."""
-    runs: list[Run] = []
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Run]:
+    """The runs that begin during a test."""
+    begun: list[Run] = []
     begin = Run.__init__
 
     def watched(run: Run, *args, **kwargs) -> None:
         begin(run, *args, **kwargs)
-        runs.append(run)
+        begun.append(run)
 
     monkeypatch.setattr(Run, "__init__", watched)
+    return begun
+
+
+def test_a_chunk_of_a_stream_does_not_go_back(problem, runs) -> None:
+    SMALL["ppgpr"].__sklearn_clone__().partial_fit(*problem)
+    (run,) = runs
+    assert (run.plan.n_folds, run.plan.n_retreats) == (0, 0)
+
+
+def test_steps_of_all_rows_that_are_too_long_end_at_the_lowest_loss(short, runs) -> None:
+    """The losses of folds and of the fit leap by more than half a nat, and training goes back."""
     X = np.linspace(-2.0, 2.0, 60)[:, None]
     y = np.sin(3.0 * X[:, 0])
     PPGPRRegressor(learning_rate_init=1.0, n_inducing=10, random_state=0).fit(X, y)
