@@ -7,11 +7,14 @@ replaces some of them. See benchmarks/protocols/README.md.
 import importlib
 import itertools
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from skgp.core.training.plan import count_batches
 
 HERE = Path(__file__).parent
 Rows = tuple[np.ndarray, np.ndarray]
@@ -54,7 +57,18 @@ def _methods(protocol: Table, table: Table) -> dict[str, Any]:
     """A table's methods: those it names, with what it says of them over what the protocol says."""
     defined = protocol.get("methods", {})
     named = table.get("methods", defined)
-    return {name: _method(name, defined, named) for name in named}
+    methods = {name: _method(name, defined, named) for name in named}
+    if "variant" not in table:
+        return methods
+    variant = table["variant"]
+    return {
+        f"{name}, {variant['name']}": {
+            "published": name,
+            **method,
+            "params": method["params"] | variant["params"],
+        }
+        for name, method in methods.items()
+    }
 
 
 def _method(name: str, defined: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
@@ -122,10 +136,17 @@ def shown_methods(table: Table) -> list[str]:
 
 
 def resolved(params: dict[str, Any], X: np.ndarray) -> dict[str, Any]:
-    """Parameters of an estimator for these inputs: "inputs" stands for their number."""
-    widths = {"inputs": X.shape[1], "inputs, 30 at most": min(X.shape[1], 30)}
+    """Parameters of an estimator for these inputs: "inputs" stands for their number.
+
+    "1,000 steps" stands for the epochs that have as many steps, or a few more.
+    """
+    known: dict[Any, Any] = {"inputs": X.shape[1], "inputs, 30 at most": min(X.shape[1], 30)}
+    for value in params.values():
+        if isinstance(value, str) and value.endswith(" steps"):
+            n_steps = int(value.removesuffix(" steps").replace(",", ""))
+            known[value] = math.ceil(n_steps / count_batches(len(X), params["batch_size"]))
     return {
-        name: widths.get(value, value) if isinstance(value, str) else value
+        name: known.get(value, value) if isinstance(value, str) else value
         for name, value in params.items()
     }
 
