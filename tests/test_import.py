@@ -34,3 +34,19 @@ except AttributeError as error:
         "skgp.scoring._scores skgp.plotting skgp.streams",
         "module 'skgp' has no attribute 'scorings'",
     ]
+
+
+def test_first_fits_of_a_process_do_not_import_a_compiler() -> None:
+    """That would take a second, as long as many a fit."""
+    code = """
+import sys
+import numpy as np
+from skgp import DGPRegressor, DSPPRegressor, PPGPRClassifier, SVGPRegressor
+X, y = np.arange(40.0).reshape(20, 2) % 7.0, np.arange(20.0) % 5.0
+SVGPRegressor().fit(X, y)
+DSPPRegressor(max_iter=2).fit(X, y)
+DGPRegressor(max_iter=4, early_stopping=True).fit(X, y)
+PPGPRClassifier(max_iter=2).fit(X, y > 2.0)
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

@@ -1,7 +1,5 @@
 """SVGP on short tables: the optimum of the collapsed bound, and when that is not what is fitted."""
 
-import subprocess
-import sys
 import time
 
 import gpytorch
@@ -253,18 +251,6 @@ def test_progress_verbosity_and_validation_rows(table, capsys):
     density = model.predict_dist(X[60:]).logpdf(y[60:]).mean()
     assert model.validation_scores_[-1] == pytest.approx(density, rel=1e-9)
     assert f"SVGPRegressor: epoch {model.n_iter_}/100  loss" in capsys.readouterr().out
-
-
-def test_first_fit_of_a_process_does_not_import_a_compiler():
-    """It would take twice as long as the fit."""
-    code = """
-import sys
-import numpy as np
-from skgp import SVGPRegressor
-SVGPRegressor().fit(np.arange(40.0).reshape(20, 2), np.arange(20.0))
-sys.exit("torch._dynamo" in sys.modules)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.slow

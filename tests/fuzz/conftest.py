@@ -2,7 +2,7 @@
 
 import profiles
 import pytest
-import torch._dynamo  # noqa: F401  (which a first fit imports, and which adds to the warnings' filters)
+import torch._dynamo  # noqa: F401  (which a first fit of FITC imports, and which adds to the warnings' filters)
 from hypothesis import settings
 
 pytest.register_assert_rewrite("invariants")

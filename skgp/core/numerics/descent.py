@@ -7,6 +7,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from skgp.core.numerics.adam import Moments
+from skgp.core.numerics.lbfgs import LBFGS
 from skgp.exceptions import NotPositiveDefiniteError
 
 _CONVERGED: Final = 1e-7  # largest entry of the gradient
@@ -35,13 +37,11 @@ def minimise(
         Maps the share of steps done to the length of a step, relative to its peak.
     """
     parameters = list(parameters)
-    optimizer = torch.optim.Adam(parameters, fused=True)
+    moments = Moments(parameters)
     for step in range(n_steps):
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate * schedule(step / n_steps)
-        optimizer.zero_grad()
+        _forget(parameters)
         loss(step).backward()
-        optimizer.step()
+        moments.step(learning_rate * schedule(step / n_steps))
 
 
 def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> None:
@@ -59,7 +59,7 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
         At most.
     """
     parameters = list(parameters)
-    optimizer = torch.optim.LBFGS(
+    optimizer = LBFGS(
         parameters,
         max_iter=n_iterations,
         max_eval=2 * n_iterations,
@@ -73,7 +73,7 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
 
     def closure() -> Tensor:
         nonlocal lowest, best
-        optimizer.zero_grad()
+        _forget(parameters)
         value = loss()
         value.backward()
         if value.item() < lowest:
@@ -85,3 +85,8 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
     with torch.no_grad():
         for parameter, value in zip(parameters, best, strict=True):
             parameter.copy_((value / _RESOLUTION).round() * _RESOLUTION)
+
+
+def _forget(parameters: list[Tensor]) -> None:
+    for parameter in parameters:
+        parameter.grad = None

@@ -7,15 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import hardshrink
 
 from skgp.core.layers.posteriors import NaturalPosterior
+from skgp.core.numerics import lbfgs
+from skgp.core.numerics.adam import BETAS, Moments
 
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss, detached
 
-_FIRST_MOMENT_DECAY = 0.9  # beta_1 of Adam, as in its paper
-_NEGLIGIBLE = 1e-30  # smaller moments of Adam are set to zero: their root is far below its eps
-_SWEEP = 100  # steps until that is done again; a moment falls by a factor of 1e-5 at most meanwhile
 _LONGEST = math.log(10.0)  # log norm of a clipped gradient, relative to the usual one
 _AVERAGED = 20  # steps over which the usual log norm is averaged
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
@@ -65,48 +63,24 @@ class Adam(Optimizer):
         self,
         parameters: list[nn.Parameter],
         learning_rate: float,
-        second_moment_decay: float = 0.999,
+        second_moment_decay: float = BETAS[1],
     ) -> None:
         self._peak = learning_rate
-        self._betas = _FIRST_MOMENT_DECAY, second_moment_decay
-        self._adam = torch.optim.Adam(parameters, betas=self._betas, fused=True)
-        self._steps = 0
+        self._moments = Moments(parameters, (BETAS[0], second_moment_decay))
 
     def step(self, closure: Closure, rate: float) -> float:
-        for group in self._adam.param_groups:
-            group["lr"] = self._peak * rate
         loss = closure().item()
-        self._adam.step()
-        self._steps += 1
-        if self._steps % _SWEEP == 0:
-            self._sweep()
+        self._moments.step(self._peak * rate)
         return loss
-
-    def _sweep(self) -> None:
-        """Set negligible moments to zero before they become denormal.
-
-        The moments of a parameter without gradients decay to denormal numbers, which never reach
-        zero and slow every step down.
-        """
-        for state in self._adam.state.values():
-            for moment in (state["exp_avg"], state["exp_avg_sq"]):
-                moment.copy_(hardshrink(moment, _NEGLIGIBLE))
 
     def shorten(self, factor: float) -> None:
         self._peak *= factor
 
     def state_dict(self) -> dict[str, Any]:
-        return {"adam": self._adam.state_dict(), "steps": self._steps}
+        return self._moments.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._adam.load_state_dict(state["adam"])
-        self._adam.param_groups[0]["betas"] = self._betas  # no part of where training is
-        self._steps = state["steps"]
-        # A fused step does not look at the sizes, and would write beyond the end of a moment.
-        for parameter in self._adam.param_groups[0]["params"]:
-            for name, moment in self._adam.state[parameter].items():
-                if moment.shape != (() if name == "step" else parameter.shape):
-                    raise ValueError("the state of the optimiser is that of another model")
+        self._moments.load_state_dict(state)
 
 
 class Clipped(Optimizer):
@@ -219,13 +193,6 @@ class NaturalGradient(Optimizer):
         self._others.load_state_dict(state)
 
 
-class _LBFGS(torch.optim.LBFGS):
-    """That of torch, whose own method imports a compiler, which takes longer than a short fit."""
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        self.param_groups.append({**self.defaults, **param_group})
-
-
 class _Evaluation(NamedTuple):
     """A loss and its gradients at some parameters."""
 
@@ -245,7 +212,7 @@ class LBFGS(Optimizer):
     """
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self._lbfgs = _LBFGS(
+        self._lbfgs = lbfgs.LBFGS(
             parameters,
             max_iter=1,
             max_eval=1 + _LINE_SEARCH,
