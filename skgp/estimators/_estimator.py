@@ -49,9 +49,9 @@ from skgp.fitting.fit import (
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.progress_report import ProgressReport
-from skgp.fitting.recipe import Recipe, Running, gone_on, pick
+from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, gone_on, pick
 from skgp.fitting.rows import Rows
-from skgp.fitting.stream import Opening
+from skgp.fitting.stream import Opening, enough_rows
 from skgp.fitting.table import Array, Table
 
 
@@ -208,7 +208,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         n_planned = n_rows + n_apart if n_apart else len(table)  # the split has counted so many
         plan, search = recipe.plan(ranks.count(n_planned)), NO_SEARCH
         if self._continues():
-            plan = gone_on(plan, self.n_iter_)
+            plan = gone_on(plan, getattr(self, "_length", UNKNOWN_LENGTH))
         elif plan.n_folds:
             folded = FoldedRows(rows, table, targets, running, plan.n_folds)
             size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
@@ -221,8 +221,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         scales = table.x_scale, table.y_scale
         if search.scores and held_out is None:
             attributes |= _scores(search.scores)
+        attributes["_length"] = plan.n_epochs  # also if the fit is interrupted
         learned = partial(self._fitted_attributes, recipe, table, attributes)
-
         size = plan.n_epochs, plan.n_batches(table.n_rows)
         of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
 
@@ -294,7 +294,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 stream=stream,
                 n_rows=len(rows.X),
                 n_total=n_total,
-                n_inducing=self.get_params(deep=False).get("n_inducing", 0),
+                enough=enough_rows(self.get_params(deep=False)),
             )
         model, curve = chunk.stream.model, [*getattr(self, "loss_curve_", []), chunk.loss]
         if recipe.divergence is not None:

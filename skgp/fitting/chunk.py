@@ -3,9 +3,8 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -101,7 +100,7 @@ def fit_chunk(
     stream: Stream | None,
     n_rows: int,
     n_total: float | None,
-    n_inducing: int | Sequence[int] | Literal["auto"],
+    enough: int,
 ) -> Chunk:
     """Train one epoch on a chunk, with gradients that are clipped to what is usual in the stream.
 
@@ -118,14 +117,13 @@ def fit_chunk(
         Number of the rows before equal ones were merged.
     n_total : float or None
         Rows of the whole stream; those seen so far if None.
-    n_inducing : int, sequence of int or "auto"
-        Number of inducing inputs, of each layer; a model starts from at least as many rows.
+    enough : int
+        Distinct rows that settle the start of the model.
     """
     if stream is None:
         opening: Opening | None = Opening.of(rows)
     else:
         opening = None if stream.opening is None else stream.opening.extended(rows)
-    enough = ENOUGH if n_inducing == "auto" else max(ENOUGH, *np.atleast_1d(n_inducing))
     if opening is not None and opening.is_due(enough):
         start = make_table(
             opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))

@@ -28,11 +28,10 @@ from skgp.fitting.fit import (
     validation_score,
 )
 from skgp.fitting.model import Model
-from skgp.fitting.recipe import Recipe, Running, of_length
+from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, of_length
 from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
 
-_UNKNOWN: Final = 100  # epochs of a table that has no folds, or diverges in one of them
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
 _TRIED: Final = 60  # epochs before which a search is not given up
@@ -111,7 +110,7 @@ def found_plan(
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
     if not scores:
-        return models, of_length(plan, min(_UNKNOWN, plan.max_iter)), search
+        return models, of_length(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
     if rival is not None and goal > max(scores):
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(rival, whole, copy.deepcopy(rng))

@@ -14,6 +14,7 @@ from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.training.plan import History, Plan, Schedule, constant
 from skgp.exceptions import (
     FitQualityWarning,
@@ -22,6 +23,7 @@ from skgp.exceptions import (
     NotPositiveDefiniteError,
 )
 from skgp.fitting.coverage import LEVEL, NO_TARGETS, Coverage, predictions
+from skgp.fitting.hidden import hidden_values
 from skgp.fitting.model import Model
 from skgp.fitting.table import Array, Table
 
@@ -104,11 +106,13 @@ def diagnose(
     # Nobody scales the inputs of an embedding, and a network of the user those of the kernel.
     has_own = model.inputs is not None or callable(parameters.get("feature_extractor"))
     unscaled = [] if has_own else _unscaled_inputs(table)
+    hidden = [] if has_own else hidden_values(model, table)
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
-        return [*unscaled, *diverged]
+        return [*unscaled, *hidden, *diverged]
     of_length = _length(history, plan, table, search, parameters)
-    return [*unscaled, *of_length, *_noise_floor(model, table), *_calibration(coverage, parameters)]
+    width = [*_noise_floor(model, table), *_calibration(coverage, parameters)]
+    return [*unscaled, *hidden, *of_length, *width]
 
 
 def _divergence(
@@ -136,8 +140,8 @@ def _divergence(
                 f"lower {rate}"
             )
         ]
-    if has_classes or isinstance(model.likelihood, Counts | Censored):  # no normal is their measure
-        return []
+    if has_classes or isinstance(model.likelihood, Counts | Censored | StudentT):
+        return []  # no normal is their measure
     # Not the loss, whose divergence can be many nats per row of a small table.
     rows = _some_rows(model, table)
     density = model.mean_log_density(rows) + rows.mean_log_unit
@@ -222,7 +226,7 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
         return []
     remedy = (
         "if y has no noise, lower noise_floor; if it is rounded, raise it; "
-        "if a column of X gives it away, drop that"
+        "if a column of X gives it away, drop that; else the rows may be copies, or too few"
     )
     if model.inputs is not None:  # nothing can give the columns away
         remedy = "if X has no noise, lower noise_floor; if it is rounded, raise it"

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from skgp.core.bounds import stand_ins
+from skgp.core.bulk import within_reach
 from skgp.fitting.fit import themselves
 from skgp.fitting.rows import (
     any_targets,
@@ -62,7 +63,13 @@ BOUNDS: Final = Kind(
     missing="an infinite bound",
     remedy="add rows whose bound is finite there, such as observed ones with two equal bounds",
 )
+_WITH_OUTLIERS: Final = Kind(values=within_reach)
 # By the likelihood.
 KINDS: Final = MappingProxyType(
-    {"poisson": _COUNTS, "negative_binomial": _COUNTS, "censored": BOUNDS}
+    {
+        "poisson": _COUNTS,
+        "negative_binomial": _COUNTS,
+        "censored": BOUNDS,
+        "student_t": _WITH_OUTLIERS,
+    }
 )

@@ -20,6 +20,7 @@ from skgp.fitting.table import Table
 GroupT = TypeVar("GroupT")
 
 _LEAST_ROWS: Final = 20  # of a table that is cross-validated
+UNKNOWN_LENGTH: Final = 100  # epochs where no search has found a number
 _FEW_ROWS: Final = 200  # up to which there are more folds
 _FOLDS: Final = 5
 _FOLDS_OF_MANY: Final = 3
@@ -162,13 +163,13 @@ def of_length(plan: Plan, n_epochs: int, n_batches: int = 1, steady: float = 1.0
     )
 
 
-def gone_on(plan: Plan, n_earlier: int) -> Plan:
-    """The plan of a fit that goes on after so many epochs.
+def gone_on(plan: Plan, length: int) -> Plan:
+    """The plan of a fit that goes on, where the last search has found so many epochs.
 
     Without a search it is as long again, and all steps are shorter.
     """
     if plan.n_folds:
-        plan = without_search(of_length(plan, min(plan.max_iter, n_earlier)))
+        plan = without_search(of_length(plan, min(plan.max_iter, length)))
     return replace(plan, schedule=partial(continued, plan.schedule))
 
 

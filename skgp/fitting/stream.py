@@ -1,7 +1,8 @@
 """How a stream of chunks begins: its model starts anew while few rows have been seen."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -17,7 +18,7 @@ class Opening:
 
     A first chunk may be a single row, hold a constant target, or miss an output. Scales, inducing
     inputs and hyper-parameters from it would stay wrong for ever. So the model starts anew, from
-    all rows so far, whenever their number has doubled, until it is enough, or an output varies for
+    all rows so far, whenever their number has doubled, once it is enough, or an output varies for
     the first time.
 
     Attributes
@@ -50,8 +51,9 @@ class Opening:
 
     def is_due(self, enough: int) -> bool:
         """Whether the model has to start anew."""
-        doubled = len(self.rows.X) >= 2 * self.n_started and self.n_started < enough
-        return doubled or bool((_varies(self.rows) & ~self.varied).any())
+        n = len(self.rows.X)
+        has_grown = self.n_started < enough and n >= min(2 * self.n_started, enough)
+        return has_grown or bool((_varies(self.rows) & ~self.varied).any())
 
     def started(self) -> "Opening":
         """After a start from these rows."""
@@ -72,6 +74,20 @@ class Opening:
         n = len(self.rows.X)
         kept = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
         return Opening(self.rows.take(kept), min(self.n_started, size), self.varied)
+
+
+def enough_rows(parameters: Mapping[str, Any]) -> int:
+    """Distinct rows that settle the start of a model: at least its largest set of inducing inputs.
+
+    The parameters are those of the estimator, which need not have all of them.
+    """
+    numbers = [
+        np.max(parameters.get(name, 0))
+        for name in ("n_inducing", "n_inducing_mean")
+        if parameters.get(name, 0) != "auto"
+    ]
+    further = parameters.get("n_orthogonal", 0)
+    return int(max(ENOUGH, *(n + further for n in numbers), further))
 
 
 def _varies(rows: Rows) -> Array:

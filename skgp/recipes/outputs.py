@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.bounds import stand_ins
+from skgp.core.bulk import within_reach
 from skgp.core.likelihoods.bernoulli import Logit, Probit
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
@@ -120,8 +121,9 @@ class Observed:
             )
         Y, weight = setup.Y.nan_to_num(), setup.observed_weight
         if self.likelihood == "student_t":
+            near = torch.from_numpy(within_reach(setup.Y.numpy(), setup.weight.numpy()))
             noise = StudentT(INITIAL_NOISE, self.noise_floor).double()
-            return _observed(noise, Y.mT, weight, noise.start)
+            return _observed(noise, near.nan_to_num().mT, weight, noise.start)
         if self.likelihood == "heteroscedastic":
             log_noise = _log_noise(setup.x, Y, weight, self.noise_floor)
             functions = torch.cat([Y.mT, log_noise])

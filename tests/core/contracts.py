@@ -10,7 +10,7 @@ from typing import Any
 from shapes import Contracts, each, fields, real, whole
 
 from skgp.core.data import Batch, Targets
-from skgp.core.kernels.kernel import Kernel
+from skgp.core.kernels.kernel import Frequencies, Kernel
 from skgp.core.layers.functions import LayerFunctions, PriorFunctions
 from skgp.core.layers.layer import Latent, Layer
 from skgp.core.layers.posteriors import Posterior
@@ -88,11 +88,12 @@ FACTORS = fields(
     column_weights=real("W M"),
     basis_weights=real("W M_mean") | None,
 )
+FREQUENCIES = fields(Frequencies, w=real("S W F D"), weight=real("S W F"))
 UNIT_MOMENTS = tuple[real("W N"), real("#W N"), real("W N")]
 
 CONTRACTS: Contracts = {
     Posterior: {"start": {"information": real("W M"), "precision": real("W M M")}},
-    Kernel: {"draw_frequencies": {"return": real("S W F D")}},
+    Kernel: {"draw_frequencies": {"return": FREQUENCIES}},
     Layer: {
         "unit_covariance": {"x": real("G N D"), "return": real("W G N N")},
         "covariance": {"x": real("G N D"), "return": real("W G N N")},

@@ -49,6 +49,42 @@ def test_steps_are_those_of_torch_also_from_a_state() -> None:
         assert all(map(torch.equal, ours, theirs))
 
 
+def test_moments_take_the_dtype_of_the_parameters() -> None:
+    """Chunks of a stream may be trained in another one than those before them."""
+    one, other = (
+        [nn.Parameter(torch.ones(3, dtype=dtype))] for dtype in (torch.float32, torch.float64)
+    )
+    before, after = Moments(one), Moments(other)
+    one[0].grad, other[0].grad = torch.arange(3.0), torch.arange(3.0).double()
+    before.step(0.1)
+    after.load_state_dict(before.state_dict())
+    after.step(0.1)
+    assert {name: value.dtype for name, value in after.state_dict()["states"][0].items()} == {
+        "step": torch.float32,
+        "exp_avg": torch.float64,
+        "exp_avg_sq": torch.float64,
+    }
+
+
+def test_a_state_of_torch_goes_on() -> None:
+    """As files hold it that were written before there was one of our own."""
+    ours, theirs = parameters(), parameters()
+    reference = torch.optim.Adam(theirs, fused=True, lr=0.1)
+    for step in range(5, 8):
+        set_gradients(theirs, step)
+        reference.step()
+    with torch.no_grad():
+        for p, q in zip(ours, theirs, strict=True):
+            p.copy_(q)
+    moments = Moments(ours)
+    moments.load_state_dict(copy.deepcopy({"adam": reference.state_dict(), "steps": 3}))
+    set_gradients(ours, 8)
+    set_gradients(theirs, 8)
+    moments.step(0.1)
+    reference.step()
+    assert all(map(torch.equal, ours, theirs))
+
+
 def test_the_moments_of_more_parameters_are_refused() -> None:
     many = parameters()
     set_gradients(many, 7)

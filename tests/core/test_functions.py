@@ -158,14 +158,44 @@ def test_without_targets_the_covariance_is_that_of_the_prior(rng: np.random.Gene
 def test_waves_have_the_correlations_of_the_kernel(rng: np.random.Generator, name: str) -> None:
     """k(x, x') = variance E cos(w^T (x - x')), here with 10^6 frequencies."""
     kernel, n = random_kernel(rng, name, 2, 3), 10**6
-    w = to_array(kernel.draw_frequencies((1, 2, n, 3), make_generator(0, "test")))[0]
+    frequencies = kernel.draw_frequencies((1, 2, n, 3), make_generator(0, "test"))
+    w, weight = (to_array(part)[0] for part in frequencies)
+    assert (weight <= 2.0 + 1e-9).all()
     for distance in (0.1, 0.7, 2.0):
         step = rng.normal(size=(1, 3))
         step *= distance / np.linalg.norm(step)
         for gp in range(2):
-            waves = np.cos(w[gp] @ step[0])
+            waves = weight[gp] * np.cos(w[gp] @ step[0])
             expected = textbook(name, 0.0 * step, step, to_array(kernel.lengthscale[gp])).item()
             assert abs(waves.mean() - expected) < 4.5 * waves.std() / np.sqrt(n)
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_every_draw_has_the_spread_that_near_rows_leave(
+    rng: np.random.Generator, name: str
+) -> None:
+    """Not only the mean over draws: what rows without noise leave unexplained is of short waves."""
+    kernel = random_kernel(rng, name, 1, 3)
+    with torch.no_grad():
+        kernel.log_lengthscale.fill_(np.log(5.0))
+    X = normal(rng, 60, 3)
+    gp = ExactGP(kernel, X, 1e-12, CHOLESKY).double()
+    rows = ObservedRows(X, normal(rng, 1, 60), torch.ones(60).double())
+    gp.condition(rows, torch.tensor([1e-8]).double())
+    x, factors = 0.5 * normal(rng, 80, 3), gp.factors()
+    with torch.no_grad():
+        mean = gp.moments(x[None], factors).f_mean[0, :, 0]
+        cov = gp.covariance(x[None], factors)[0, 0]
+        f = LayerFunctions(gp, factors, 400, make_generator(0, "test"))(x[None], x[None])[..., 0]
+    values = rng.multivariate_normal(to_array(mean), to_array(cov), 400)
+    drawn, expected = (
+        np.sqrt(np.square((v - to_array(mean)) / to_array(cov.diagonal().sqrt())).mean(-1))
+        for v in (to_array(f), values)
+    )
+    quantiles = [0.1, 0.5, 0.9]
+    assert np.quantile(drawn, quantiles) == pytest.approx(
+        np.quantile(expected, quantiles), rel=0.15
+    )
 
 
 @pytest.mark.parametrize("name", LAYERS)

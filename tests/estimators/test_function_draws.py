@@ -6,7 +6,7 @@ import pytest
 import torch
 from gpytorch.kernels import RQKernel
 
-from skgp import DGPRegressor, DSPPRegressor, ExactGPRegressor, SVGPRegressor
+from skgp import DGPRegressor, DSPPRegressor, ExactGPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.estimators.baselines import SGHMCDGPRegressor
 from skgp.fitting import draws, functions
@@ -240,3 +240,18 @@ def test_inducing_points_are_the_users_to_change() -> None:
     expected = model.fit(X, X[:, 0]).predict(X)
     model.inducing_points_[:] = 0.0
     np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@pytest.mark.parametrize(
+    "cls", [ExactGPRegressor, SVGPRegressor, PPGPRRegressor, DSPPRegressor, DGPRegressor]
+)
+def test_second_derivatives_are_refused(cls, rng):
+    """They would be wrong: what is kept of a forward pass is a constant to torch."""
+    X = rng.normal(size=(30, 2))
+    model = cls(max_iter=3, random_state=0).fit(X, np.sin(X[:, 0]))
+    x = torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
+    values = [model.posterior().mean_and_std(x)[part].sum() for part in (0, 1)]
+    values.append(model.sample_functions(1).evaluate(x).sum())
+    for value in values:
+        with pytest.raises(NotImplementedError, match="first order"):
+            torch.autograd.grad(value, x, create_graph=True)

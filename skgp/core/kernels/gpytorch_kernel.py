@@ -9,7 +9,7 @@ import gpytorch
 import torch
 from torch import Tensor, nn
 
-from skgp.core.kernels.kernel import GPyTorchBase, Kernel
+from skgp.core.kernels.kernel import Frequencies, GPyTorchBase, Kernel
 
 # What a user's kernel may raise. Not `Exception`: torch ends a checkpoint by one of its own.
 _FAULTS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -61,7 +61,7 @@ class GPyTorchKernel(Kernel):
 
     def draw_frequencies(
         self, size: tuple[int, int, int, int], generator: torch.Generator
-    ) -> Tensor:
+    ) -> Frequencies:
         raise NotImplementedError(
             "draws of functions need the spectral density of each kernel, and that of the gpytorch "
             f"kernel {type(self.kernels[0]).__name__} is not known: use 'rbf' or a Matern kernel "

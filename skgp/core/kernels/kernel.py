@@ -5,7 +5,7 @@ A layer multiplies its moments by `variance` (one number per GP) instead of scal
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import gpytorch
 import torch
@@ -16,6 +16,19 @@ from skgp.core.numerics.elementwise import EAGER, Passes
 GPyTorchBase: TypeAlias = gpytorch.kernels.Kernel
 KernelLike: TypeAlias = "str | GPyTorchBase"
 LayerKernels: TypeAlias = "KernelLike | Sequence[KernelLike]"  # one for all layers, or one for each
+
+
+class Frequencies(NamedTuple):
+    """Frequencies with k(x, x') = variance E [1/F sum_f weight_f cos(w_f^T (x - x'))].
+
+    Attributes
+    ----------
+    w : Tensor of shape (S, W, F, D)
+    weight : Tensor of shape (S, W, F)
+    """
+
+    w: Tensor
+    weight: Tensor
 
 
 class Kernel(nn.Module, ABC):
@@ -75,8 +88,8 @@ class Kernel(nn.Module, ABC):
     @abstractmethod
     def draw_frequencies(
         self, size: tuple[int, int, int, int], generator: torch.Generator
-    ) -> Tensor:
-        """Independent draws from the spectral density of each GP.
+    ) -> Frequencies:
+        """Independent draws of frequencies, weighted as the spectral density of each GP.
 
         Parameters
         ----------
@@ -86,8 +99,7 @@ class Kernel(nn.Module, ABC):
 
         Returns
         -------
-        Tensor of shape (S, W, F, D)
-            Frequencies w with k(x, x') = variance E cos(w^T (x - x')).
+        Frequencies
 
         Raises
         ------

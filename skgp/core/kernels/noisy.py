@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from skgp.core.kernels.kernel import Kernel
+from skgp.core.kernels.kernel import Frequencies, Kernel
 
 
 class NoisyKernel(Kernel):
@@ -55,7 +55,7 @@ class NoisyKernel(Kernel):
 
     def draw_frequencies(
         self, size: tuple[int, int, int, int], generator: torch.Generator
-    ) -> Tensor:
+    ) -> Frequencies:
         raise NotImplementedError(
             "hidden layers with noise are no functions that could be drawn: fit with "
             "hidden_noise=False"

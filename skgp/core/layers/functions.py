@@ -18,7 +18,8 @@ class PriorFunctions:
 
     Each draw has frequencies of its own. So mean and covariance over draws are exactly those of the
     GP, whatever the number F of frequencies is. Given its frequencies a draw is normal, with a
-    kernel that misses that of the GP by a standard error of at most 1 / sqrt(2 F).
+    kernel that misses that of the GP by a standard error of at most 1 / sqrt(F). Enough waves are
+    short for draws to spread where near rows leave little unexplained.
 
     Parameters
     ----------
@@ -34,10 +35,12 @@ class PriorFunctions:
         self, layer: Layer, n_samples: int, generator: torch.Generator, n_features: int
     ) -> None:
         size = n_samples, len(layer.mean), n_features, layer.n_inputs
-        self.frequency = layer.kernel.draw_frequencies(size, generator).detach()
+        w, weight = layer.kernel.draw_frequencies(size, generator)
+        self.frequency = w.detach()
         # a cos(w^T x) + b sin(w^T x) = |(a, b)| cos(w^T x - phase), with normal a and b
         a, b = torch.randn((2, *size[:3]), generator=generator, dtype=self.frequency.dtype)
-        self.amplitude = (torch.hypot(a, b) / math.sqrt(n_features)).to(self.frequency)
+        amplitude = torch.hypot(a, b) / math.sqrt(n_features)
+        self.amplitude = amplitude.to(self.frequency) * weight.sqrt()
         self.phase = torch.atan2(b, a).to(self.frequency)
 
     def __call__(self, x: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ class Moments:
         return {"states": self._states, "n_steps": self._n_steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to an earlier state.
+        """Go back to an earlier state, perhaps in another dtype or on another device.
 
         Raises
         ------
@@ -86,13 +86,18 @@ class Moments:
             If it is that of other parameters: a fused step does not look at sizes, and would write
             beyond the end of a moment.
         """
+        if "adam" in state:  # of torch's class, in older files
+            state = {"states": state["adam"]["state"], "n_steps": state["steps"]}
         states = {}
         for i, moments in state["states"].items():
             shapes = {name: value.shape for name, value in moments.items()}
             if i >= len(self._parameters) or shapes != _shapes(self._parameters[i]):
                 raise ValueError("the state of the optimiser is that of another model")
-            device = self._parameters[i].device
-            states[i] = {name: value.to(device) for name, value in moments.items()}
+            parameter = self._parameters[i]
+            states[i] = {
+                name: value.to(parameter.device if name == "step" else parameter)
+                for name, value in moments.items()
+            }
         self._states, self._n_steps = states, state["n_steps"]
 
 

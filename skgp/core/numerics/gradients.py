@@ -1,4 +1,4 @@
-"""Gradients: recorded where training needs them, whatever mode torch is in."""
+"""Gradients: recorded where training needs them, whatever mode torch is in; of first order."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,3 +15,17 @@ def recorded_gradients() -> Iterator[None]:
     """
     with torch.inference_mode(False), torch.enable_grad():
         yield
+
+
+def of_first_order() -> None:
+    """Refuse, in a backward of our own, to be a part of a graph: torch would take it for constant.
+
+    Raises
+    ------
+    NotImplementedError
+    """
+    if torch.is_grad_enabled():  # only with create_graph=True
+        raise NotImplementedError(
+            "gradients of models are of first order: there are no second derivatives, nor "
+            "create_graph=True; take differences of gradients"
+        )

@@ -1,0 +1,85 @@
+"""Values so far out that a fit sees no difference between the others."""
+
+import math
+from typing import Final
+
+import numpy as np
+import torch
+
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.networks.warping import InputWarp
+from skgp.exceptions import FitQualityWarning
+from skgp.fitting.model import Model
+from skgp.fitting.table import Array, Scale, Table, scale_inputs
+
+# Interquartile ranges of scaled values: below these, kernels start with next to no difference among
+# the values, or normal noise is as wide as all of them.
+_HIDDEN_INPUTS: Final = 0.1
+_HIDDEN_TARGETS: Final = 0.02
+_FEW: Final = 10  # different values in the middle half, up to which that is a mark, not a number
+_ENOUGH: Final = 10_000  # rows that show it
+
+
+def hidden_values(model: Model, table: Table) -> list[Warning]:
+    """Whether a few values of X, or of y under normal noise, hide the others."""
+    every = math.ceil(len(table) / _ENOUGH)
+    warnings: list[Warning] = []
+    seen_by_kernel = _seen_by_kernel(model, table, every)
+    if seen_by_kernel is not None:
+        remedy = "the others look nearly equal to the model; correct these, or leave their rows out"
+        widths = _HIDDEN_INPUTS, _middle_halves(seen_by_kernel)
+        warnings += _warned("X", table.X[::every], table.x_scale, widths, remedy)
+    if isinstance(model.likelihood, Gaussian) and table.y_scale.enabled:
+        remedy = (
+            "take SVGPRegressor(likelihood='student_t') if they are errors, and "
+            "TransformedTargetRegressor if y is skewed"
+        )
+        Y = table.Y[::every]
+        widths = _HIDDEN_TARGETS, _middle_halves(table.y_scale.apply(Y))
+        warnings += _warned("y", Y, table.y_scale, widths, remedy)
+    return warnings
+
+
+@torch.no_grad()
+def _seen_by_kernel(model: Model, table: Table, every: int) -> Array | None:
+    """Some rows of scaled inputs, transformed if they are; None where a network is between."""
+    stack = model.stack
+    is_network = stack.has_features and not isinstance(stack.features, InputWarp)
+    if is_network or not table.x_scale.enabled:
+        return None
+    x = torch.from_numpy(scale_inputs(table.X[::every], table.x_scale))
+    h: Array = stack.features(x.to(model.log_weights.device)).cpu().numpy()
+    return h
+
+
+def _middle_halves(values: Array) -> Array:
+    """Interquartile ranges (d,) of columns (n, d), NaN of those without a value."""
+    columns = [column[~np.isnan(column)] for column in values.T]
+    ranges = [np.diff(np.quantile(c, [0.25, 0.75])) if len(c) else [np.nan] for c in columns]
+    return np.concatenate(ranges)
+
+
+def _warned(
+    name: str, values: Array, scale: Scale, widths: tuple[float, Array], remedy: str
+) -> list[Warning]:
+    """At most one warning, of the first column whose middle half is too narrow."""
+    least, found = widths
+    for j in np.flatnonzero(found < least):
+        column = np.asarray(values[:, j], dtype=float)
+        column = column[~np.isnan(column)]
+        low, high = np.quantile(column, [0.25, 0.75])
+        if len(np.unique(column[(column >= low) & (column <= high)])) <= _FEW:
+            continue
+        which = f"column {j} of {name}" if values.shape[1] > 1 else name
+        return [
+            FitQualityWarning(
+                f"half of the values of {which} lie within {high - low:.2g} of each other, and a "
+                f"few, such as {_farthest(column):.6g}, make the standard deviation "
+                f"{scale.unit[j]:.2g}: {remedy}"
+            )
+        ]
+    return []
+
+
+def _farthest(column: Array) -> float:
+    return float(column[np.argmax(np.abs(column - np.median(column)))])

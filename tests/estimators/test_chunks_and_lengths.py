@@ -1,0 +1,100 @@
+"""Streams whose chunks differ in length, and fits that go on after a stream or an interruption."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skgp import DGPRegressor, DSPPRegressor, MOGPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp.exceptions import InterruptedFitWarning
+from skgp.fitting.stream import ENOUGH, Opening, enough_rows
+
+ppgpr = partial(PPGPRRegressor, n_inducing=15, random_state=0, warm_start=True)
+
+
+class Interrupter:
+    """Callback that presses Ctrl-C after the third epoch, once."""
+
+    n_epochs = 0
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        self.n_epochs += context.task_name == "epoch"
+        if self.n_epochs == 3:
+            self.n_epochs += 1
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def rows(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.normal(size=(400, 2))
+    return X, np.column_stack([np.sin(2.0 * X[:, 0]), X[:, 1]]) + 0.1 * rng.normal(size=(400, 2))
+
+
+@pytest.mark.parametrize("cuts", [[0, 200, 250, 400], [0, 50, 250, 300]])
+@pytest.mark.parametrize("cls", [SVGPRegressor, DSPPRegressor, DGPRegressor, MOGPRegressor])
+def test_chunks_of_one_batch_and_of_several(cls: Any, cuts: list[int], rows: Any) -> None:
+    """The first are trained in float64, the others in float32, as dtype="auto" has it."""
+    curves = []
+    for dtype in ("auto", "float64"):
+        model = cls(n_inducing=10, batch_size=100, dtype=dtype, random_state=0)
+        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+            model.partial_fit(*(part[start:end] for part in rows))
+        curves.append(model.loss_curve_)
+    assert curves[0] == pytest.approx(curves[1], rel=3e-3, abs=1e-3)
+
+
+def test_a_stream_starts_once_more_from_enough_rows(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(ENOUGH, 2))
+    model = SVGPRegressor(n_inducing=ENOUGH, covariance="delta", random_state=0)
+    model.partial_fit(X[:501], X[:501, 0]).partial_fit(X[501:], X[501:, 0])
+    assert len(model.inducing_points_) == ENOUGH
+    np.testing.assert_allclose(model.model_.x_scale.unit, X.std(axis=0))
+
+
+def test_an_opening_of_enough_rows_is_not_due_again(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(30, 1))
+    table = SVGPRegressor().partial_fit(X[:12], X[:12, 0])._opening
+    assert table is not None
+    opening = Opening(table.rows, 7, table.varied)
+    assert [opening.is_due(enough) for enough in (7, 12, 13, 15)] == [False, True, False, False]
+    assert Opening(table.rows, 6, table.varied).is_due(13)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "enough"),
+    [
+        ({}, 1000),
+        ({"n_inducing": "auto"}, 1000),
+        ({"n_inducing": [100, 1500]}, 1500),
+        ({"n_inducing": 10, "n_inducing_mean": 1200}, 1200),
+        ({"n_inducing": 600, "n_orthogonal": 700}, 1300),
+    ],
+)
+def test_enough_rows_for_every_inducing_input(parameters: dict[str, Any], enough: int) -> None:
+    assert enough_rows(parameters) == enough
+
+
+def test_a_fit_after_a_stream_is_no_longer_or_shorter_for_its_chunks(rows: Any) -> None:
+    X, y = rows[0][:60], rows[1][:60, 0]
+    model = ppgpr().partial_fit(X[:30], y[:30]).partial_fit(X[30:], y[30:])
+    assert model.fit(X, y).n_iter_ == 100
+    assert ppgpr(max_iter=7).partial_fit(X, y).fit(X, y).n_iter_ == 7
+
+
+def test_a_fit_after_an_interruption_has_the_length_that_was_found(rows: Any) -> None:
+    X, y = rows[0][:60], rows[1][:60, 0]
+    found = ppgpr().fit(X, y)
+    assert found.n_iter_ > 3
+
+    model = ppgpr().set_callbacks(Interrupter())
+    with pytest.warns(InterruptedFitWarning):
+        model.fit(X, y)
+    assert model.n_iter_ == 3
+    assert model.fit(X, y).n_iter_ == found.n_iter_
