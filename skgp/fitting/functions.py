@@ -26,7 +26,7 @@ class FunctionDraws:
     frequencies, which stands for the prior, plus an update that makes it a draw from the posterior
     (pathwise conditioning; Wilson et al. 2020). Each draw has frequencies of its own, so that means
     and covariances over many draws are those of the model. The correlations of a single draw differ
-    from those of the kernel, by a standard error of at most 0.022.
+    from those of the kernel, by a standard error of at most 0.032.
 
     Parameters
     ----------

@@ -190,6 +190,9 @@ def check_labels(
     X = _check_inputs(estimator, X, y, reset, suffix)
     with reading(f"y{suffix}"):
         y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
+    n_missing = sum(label is None for label in y) if y.dtype == object else 0
+    if n_missing:
+        raise ValueError(f"y{suffix} holds None in {n_missing} of {len(y)} rows: drop these rows")
     assert_all_finite(y, input_name=f"y{suffix}")
     check_classification_targets(y)
     check_consistent_length(X, y)

@@ -31,13 +31,15 @@ class Units:
         Raises
         ------
         ValueError
-            If x has another number of columns.
+            If x has another number of columns, no rows, or an infinite number.
         """
-        if x.dim() < 2 or x.shape[-1] != self.n_inputs:
+        if x.dim() < 2 or x.shape[-1] != self.n_inputs or not x.numel():
             raise ValueError(
-                f"x has the shape {tuple(x.shape)}, and the functions take rows of "
+                f"x has the shape {tuple(x.shape)}, and the functions take one row or more of "
                 f"{self.n_inputs} columns"
             )
+        if x.isinf().any():
+            raise ValueError("x holds infinity: replace it by a large number, or drop these rows")
         return ((x.to(self.x_unit) - self.x_offset) / self.x_unit).clamp(-FAR, FAR)
 
     def outputs(self, values: Tensor) -> Tensor:

@@ -79,6 +79,7 @@ class InputLine:
         self, y: ArrayLike | None, dist: ContinuousDistribution, output: int | str | None
     ) -> tuple[FloatArray, FloatArray] | None:
         """Inputs and outcomes (n,) of the rows that the line was made from, to be drawn as dots."""
+        chosen = check_output(output, dist)
         if y is None:
             return None
         check_order("y", output_names(y), dist.output_names)
@@ -89,7 +90,7 @@ class InputLine:
                 f"y has shape {targets.shape}, expected {expected}: a row for each of X, and "
                 "the outputs of the estimator."
             )
-        return self.observed, select_output(targets, check_output(output, dist))
+        return self.observed, select_output(targets, chosen)
 
 
 def _held(at: Any, names: list[Any], varied: int) -> dict[int, Any]:

@@ -1,5 +1,6 @@
 """Streams whose chunks differ in length, and fits that go on after a stream or an interruption."""
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_chunks_of_one_batch_and_of_several(cls: Any, cuts: list[int], rows: Any
     curves = []
     for dtype in ("auto", "float64"):
         model = cls(n_inducing=10, batch_size=100, dtype=dtype, random_state=0)
-        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, end in itertools.pairwise(cuts):
             model.partial_fit(*(part[start:end] for part in rows))
         curves.append(model.loss_curve_)
     assert curves[0] == pytest.approx(curves[1], rel=3e-3, abs=1e-3)
