@@ -6,6 +6,7 @@ LEVELS = (
     ("skgp.exceptions", "skgp._doc_links", "skgp._show_versions", "skgp._version"),
     (
         "skgp.core.bounds",
+        "skgp.core.bulk",
         "skgp.core.data",
         "skgp.core.maps",
         "skgp.core.subsample",
@@ -36,6 +37,7 @@ LEVELS = (
         "skgp.fitting.checkpoint",
         "skgp.fitting.coverage",
         "skgp.fitting.functions",
+        "skgp.fitting.hidden",
         "skgp.fitting.joint",
         "skgp.fitting.outliers",
         "skgp.fitting.predict",

@@ -122,6 +122,8 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     "noise at its floor, embedding": lambda: fast(normalize_X=False).fit(FLAT),
     "narrow": lambda: give(_calibration(Coverage(1e5, 2e5, 200_000, 2e5, 2e5), {"beta_reg": 1.0})),
     "wide": lambda: give(_calibration(Coverage(2e5, 2e5, 200_000, 2e5, 2e5), {})),
+    "a code among inputs": lambda: svgp().fit(np.where(X == X[7], 1e9, X), y),
+    "wrong targets": lambda: svgp().fit(X, np.where(y == y[7], 1e9, y)),
     "inputs without scales": lambda: svgp(normalize_X=False).fit(X * [1.0, 1e6], y),
     "interrupted": lambda: svgp(batch_size=60).set_callbacks(Interrupter()).fit(X, y),
     "outliers": lambda: svgp().partial_fit(X, y).partial_fit(1e6 * X[:40], 1e6 * y[:40]),

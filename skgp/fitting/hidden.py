@@ -9,7 +9,7 @@ import torch
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.warping import InputWarp
 from skgp.exceptions import FitQualityWarning
-from skgp.fitting.model import Model
+from skgp.fitting.model import Layers, Model
 from skgp.fitting.table import Array, Scale, Table, scale_inputs
 
 # Interquartile ranges of scaled values: below these, kernels start with next to no difference among
@@ -26,13 +26,13 @@ def hidden_values(model: Model, table: Table) -> list[Warning]:
     warnings: list[Warning] = []
     seen_by_kernel = _seen_by_kernel(model, table, every)
     if seen_by_kernel is not None:
-        remedy = "the others look nearly equal to the model; correct these, or leave their rows out"
+        remedy = "the others look equal to the model; correct these, or drop their rows"
         widths = _HIDDEN_INPUTS, _middle_halves(seen_by_kernel)
         warnings += _warned("X", table.X[::every], table.x_scale, widths, remedy)
     if isinstance(model.likelihood, Gaussian) and table.y_scale.enabled:
         remedy = (
-            "take SVGPRegressor(likelihood='student_t') if they are errors, and "
-            "TransformedTargetRegressor if y is skewed"
+            "if these are errors, use likelihood='student_t'; "
+            "if y is skewed, TransformedTargetRegressor"
         )
         Y = table.Y[::every]
         widths = _HIDDEN_TARGETS, _middle_halves(table.y_scale.apply(Y))
@@ -43,9 +43,10 @@ def hidden_values(model: Model, table: Table) -> list[Warning]:
 @torch.no_grad()
 def _seen_by_kernel(model: Model, table: Table, every: int) -> Array | None:
     """Some rows of scaled inputs, transformed if they are; None where a network is between."""
-    stack = model.stack
-    is_network = stack.has_features and not isinstance(stack.features, InputWarp)
-    if is_network or not table.x_scale.enabled:
+    if not table.x_scale.enabled or not isinstance(model.source, Layers):
+        return None
+    stack = model.source.stack
+    if stack.has_features and not isinstance(stack.features, InputWarp):
         return None
     x = torch.from_numpy(scale_inputs(table.X[::every], table.x_scale))
     h: Array = stack.features(x.to(model.log_weights.device)).cpu().numpy()
@@ -73,9 +74,9 @@ def _warned(
         which = f"column {j} of {name}" if values.shape[1] > 1 else name
         return [
             FitQualityWarning(
-                f"half of the values of {which} lie within {high - low:.2g} of each other, and a "
-                f"few, such as {_farthest(column):.6g}, make the standard deviation "
-                f"{scale.unit[j]:.2g}: {remedy}"
+                f"half of {which} lies within {high - low:.2g}, and a few values, such as "
+                f"{_farthest(column):.6g}, make its standard deviation {scale.unit[j]:.2g}: "
+                f"{remedy}"
             )
         ]
     return []
