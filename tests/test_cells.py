@@ -254,6 +254,8 @@ def test_the_count_of_a_table_is_that_of_its_summary():
     known = cells.load_cells()["papers"]
     (paper,) = [paper for paper in known if paper["protocol"] == "iwvi2019"]
     protocol, results = load_protocol("iwvi2019"), results_of("iwvi2019")
+    # Variants, such as longer fits, stand for methods that these tables have as they are.
+    protocol["tables"] = [table for table in protocol["tables"] if "variant" not in table]
     counts = counts_of(paper, cells_of(paper, protocol, results))
     for title in ("Table 1", "Table 2"):
         name = {"Table 1": "table1", "Table 2": "supplement"}[title]
