@@ -16,6 +16,7 @@ from skgp.fitting.table import Array, Scale, Table, scale_inputs
 # the values, or normal noise is as wide as all of them.
 _HIDDEN_INPUTS: Final = 0.1
 _HIDDEN_TARGETS: Final = 0.02
+_GAP: Final = 100.0  # between near and far inputs, as a ratio of distances: tails have none
 _FEW: Final = 10  # different values in the middle half, up to which that is a mark, not a number
 _ENOUGH: Final = 10_000  # rows that show it
 
@@ -27,16 +28,18 @@ def hidden_values(model: Model, table: Table) -> list[Warning]:
     seen_by_kernel = _seen_by_kernel(model, table, every)
     if seen_by_kernel is not None:
         remedy = "the others look equal to the model; correct these, or drop their rows"
-        widths = _HIDDEN_INPUTS, _middle_halves(seen_by_kernel)
-        warnings += _warned("X", table.X[::every], table.x_scale, widths, remedy)
+        X = table.X[::every]
+        hidden = _middle_halves(seen_by_kernel) < _HIDDEN_INPUTS
+        hidden[hidden] = [_gap(column) > _GAP for column in X[:, hidden].T]
+        warnings += _warned("X", X, table.x_scale, hidden, remedy)
     if isinstance(model.likelihood, Gaussian) and table.y_scale.enabled:
         remedy = (
             "if these are errors, use likelihood='student_t'; "
             "if y is skewed, TransformedTargetRegressor"
         )
         Y = table.Y[::every]
-        widths = _HIDDEN_TARGETS, _middle_halves(table.y_scale.apply(Y))
-        warnings += _warned("y", Y, table.y_scale, widths, remedy)
+        hidden = _middle_halves(table.y_scale.apply(Y)) < _HIDDEN_TARGETS
+        warnings += _warned("y", Y, table.y_scale, hidden, remedy)
     return warnings
 
 
@@ -60,12 +63,9 @@ def _middle_halves(values: Array) -> Array:
     return np.concatenate(ranges)
 
 
-def _warned(
-    name: str, values: Array, scale: Scale, widths: tuple[float, Array], remedy: str
-) -> list[Warning]:
-    """At most one warning, of the first column whose middle half is too narrow."""
-    least, found = widths
-    for j in np.flatnonzero(found < least):
+def _warned(name: str, values: Array, scale: Scale, hidden: Array, remedy: str) -> list[Warning]:
+    """At most one warning, of the first of the hidden columns (d,) that holds numbers."""
+    for j in np.flatnonzero(hidden):
         column = np.asarray(values[:, j], dtype=float)
         column = column[~np.isnan(column)]
         low, high = np.quantile(column, [0.25, 0.75])
@@ -80,6 +80,16 @@ def _warned(
             )
         ]
     return []
+
+
+def _gap(column: Array) -> float:
+    """The largest ratio of one distance from the median to the next smaller one.
+
+    None is below the interquartile range.
+    """
+    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75])
+    distance = np.sort(np.fmax(np.abs(column - middle), high - low))
+    return float(np.max(distance[1:] / np.fmax(distance[:-1], np.finfo(float).tiny), initial=0.0))
 
 
 def _farthest(column: Array) -> float:

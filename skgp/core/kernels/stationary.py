@@ -256,6 +256,6 @@ def _weights(squared: Tensor, widths: Tensor, degrees: int, n_inputs: int) -> Te
     width, count = widths.unique(return_counts=True)
     power = 0.5 * (degrees + n_inputs)
     spread = (squared.unsqueeze(-1) / (degrees * width.square())).log1p()
-    log_share = (count / count.sum()).log() - n_inputs * width.log()
+    log_share = (count.to(width) / len(widths)).log() - n_inputs * width.log()
     log_mixture = (log_share - power * spread).logsumexp(-1)
     return (-power * (squared / degrees).log1p() - log_mixture).exp()
