@@ -28,18 +28,16 @@ def hidden_values(model: Model, table: Table) -> list[Warning]:
     seen_by_kernel = _seen_by_kernel(model, table, every)
     if seen_by_kernel is not None:
         remedy = "the others look equal to the model; correct these, or drop their rows"
-        X = table.X[::every]
-        hidden = _middle_halves(seen_by_kernel) < _HIDDEN_INPUTS
-        hidden[hidden] = [_gap(column) > _GAP for column in X[:, hidden].T]
-        warnings += _warned("X", X, table.x_scale, hidden, remedy)
+        hidden = _are_hidden(seen_by_kernel, _HIDDEN_INPUTS)
+        hidden[hidden] = [_gap(table.X[:, j]) > _GAP for j in np.flatnonzero(hidden)]
+        warnings += _warned("X", table.X, table.x_scale, hidden, remedy)
     if isinstance(model.likelihood, Gaussian) and table.y_scale.enabled:
         remedy = (
             "if these are errors, use likelihood='student_t'; "
             "if y is skewed, TransformedTargetRegressor"
         )
-        Y = table.Y[::every]
-        hidden = _middle_halves(table.y_scale.apply(Y)) < _HIDDEN_TARGETS
-        warnings += _warned("y", Y, table.y_scale, hidden, remedy)
+        hidden = _are_hidden(table.y_scale.apply(table.Y[::every]), _HIDDEN_TARGETS)
+        warnings += _warned("y", table.Y, table.y_scale, hidden, remedy)
     return warnings
 
 
@@ -56,11 +54,11 @@ def _seen_by_kernel(model: Model, table: Table, every: int) -> Array | None:
     return h
 
 
-def _middle_halves(values: Array) -> Array:
-    """Interquartile ranges (d,) of columns (n, d), NaN of those without a value."""
+def _are_hidden(values: Array, least: float) -> Array:
+    """Columns (d,) of scaled values (n, d) with a narrow interquartile range, but not of zero."""
     columns = [column[~np.isnan(column)] for column in values.T]
-    ranges = [np.diff(np.quantile(c, [0.25, 0.75])) if len(c) else [np.nan] for c in columns]
-    return np.concatenate(ranges)
+    ranges = [np.diff(np.quantile(c, [0.25, 0.75])).item() if len(c) else 0.0 for c in columns]
+    return (np.array(ranges) > 0.0) & (np.array(ranges) < least)
 
 
 def _warned(name: str, values: Array, scale: Scale, hidden: Array, remedy: str) -> list[Warning]:
@@ -87,9 +85,9 @@ def _gap(column: Array) -> float:
 
     None is below the interquartile range.
     """
-    low, middle, high = np.quantile(column, [0.25, 0.5, 0.75])
+    low, middle, high = np.quantile(np.asarray(column, dtype=float), [0.25, 0.5, 0.75])
     distance = np.sort(np.fmax(np.abs(column - middle), high - low))
-    return float(np.max(distance[1:] / np.fmax(distance[:-1], np.finfo(float).tiny), initial=0.0))
+    return float(np.max(distance[1:] / distance[:-1], initial=0.0))
 
 
 def _farthest(column: Array) -> float:

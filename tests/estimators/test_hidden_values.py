@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from skgp import ExactGPRegressor, SVGPClassifier, SVGPRegressor
+from skgp import ExactGPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor
 from skgp.compose import CrossFittedRegressor
 from skgp.core.bulk import within_reach
 from skgp.estimators.baselines import MCDropoutRegressor
@@ -26,6 +26,7 @@ def warned(model: Any, *rows: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(*rows)
+    assert not any(issubclass(w.category, RuntimeWarning) for w in caught)  # of NumPy
     return [str(w.message) for w in caught if w.category is FitQualityWarning]
 
 
@@ -46,6 +47,14 @@ def test_marks_of_rare_events_and_skewed_columns_are_ordinary(problem: Problem) 
     X = np.column_stack([X, np.arange(200) == 7, 1e6 * (np.arange(200) < 3)])
     model = SVGPRegressor(input_warping=False, random_state=0)
     assert warned(model, X, y) == []
+
+
+def test_one_of_many_rows_is_found(rng: np.random.Generator) -> None:
+    """Beyond 10,000 rows some say how narrow a column is, and all whether there is a gap."""
+    X = rng.normal(size=(20_002, 1))
+    X[10_001] = 1e6
+    (text, *_) = warned(PPGPRRegressor(max_iter=1, n_inducing=5), X, np.sin(X[:, 0]))
+    assert "such as 1e+06" in text
 
 
 def test_inputs_behind_a_network_are_its_own_affair(problem: Problem) -> None:
