@@ -37,7 +37,6 @@ LEVELS = (
         "skgp.fitting.checkpoint",
         "skgp.fitting.coverage",
         "skgp.fitting.functions",
-        "skgp.fitting.hidden",
         "skgp.fitting.joint",
         "skgp.fitting.outliers",
         "skgp.fitting.predict",

@@ -1,6 +1,6 @@
-"""The bulk of some values, whatever a few others are."""
+"""The bulk of some values, and others that are far from it."""
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,3 +32,47 @@ def within_reach(values: Array, weight: Array | None) -> Array:
         if reach > 0.0:
             np.clip(column, middle - reach, middle + reach, out=column)
     return near
+
+
+def are_narrow(values: Array, least: float) -> Array:
+    """Columns (d,) of values (n, d) with an interquartile range below this, but not of zero."""
+    columns = [column[~np.isnan(column)] for column in values.T]
+    ranges = [np.diff(np.quantile(c, [0.25, 0.75])).item() if len(c) else 0.0 for c in columns]
+    return (np.array(ranges) > 0.0) & (np.array(ranges) < least)
+
+
+def gap(column: Array) -> float:
+    """The largest ratio of one distance from the median to the next smaller one, for values (n,).
+
+    None is below the interquartile range, which has to be above zero.
+    """
+    low, middle, high = np.quantile(np.asarray(column, dtype=float), _QUARTILES)
+    distance = np.sort(np.fmax(np.abs(column - middle), high - low))
+    return float(np.max(distance[1:] / distance[:-1], initial=0.0))
+
+
+class Spread(NamedTuple):
+    """How some values (n,) are spread.
+
+    Attributes
+    ----------
+    width : float
+        Their interquartile range.
+    n_values : int
+        Number of different ones between the quartiles.
+    farthest : float
+        The value that is farthest from the median.
+    """
+
+    width: float
+    n_values: int
+    farthest: float
+
+
+def spread(column: Array) -> Spread:
+    """That of values (n,), of which NaN do not count."""
+    column = np.asarray(column, dtype=float)
+    column = column[~np.isnan(column)]
+    low, middle, high = np.quantile(column, _QUARTILES)
+    n_values = len(np.unique(column[(column >= low) & (column <= high)]))
+    return Spread(high - low, n_values, float(column[np.argmax(np.abs(column - middle))]))

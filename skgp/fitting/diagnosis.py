@@ -10,11 +10,13 @@ import torch
 from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 
+from skgp.core.bulk import are_narrow, gap, spread
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.student_t import StudentT
+from skgp.core.networks.warping import InputWarp
 from skgp.core.training.plan import History, Plan, Schedule, constant
 from skgp.exceptions import (
     FitQualityWarning,
@@ -23,9 +25,8 @@ from skgp.exceptions import (
     NotPositiveDefiniteError,
 )
 from skgp.fitting.coverage import LEVEL, NO_TARGETS, Coverage, predictions
-from skgp.fitting.hidden import hidden_values
-from skgp.fitting.model import Model
-from skgp.fitting.table import Array, Table
+from skgp.fitting.model import Layers, Model
+from skgp.fitting.table import Array, Scale, Table, scale_inputs
 
 _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's
 _RISE_OF_CLASSES: Final = 0.2  # the same of class labels, whose losses are below log C
@@ -41,6 +42,13 @@ _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
 _MANY_ROWS: Final = 1_000_000  # whose scales are compared at most
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
+# Interquartile ranges of scaled values: below these, kernels start with next to no difference among
+# the values, or normal noise is as wide as all of them.
+_HIDDEN_INPUTS: Final = 0.1
+_HIDDEN_TARGETS: Final = 0.02
+_GAP: Final = 100.0  # between near and far inputs, as a ratio of distances: tails have none
+_MARKS: Final = 10  # different values in the middle half, up to which that is a mark, not a number
+_ENOUGH: Final = 10_000  # rows that show whether a column is narrow
 
 _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
     "keep {} on": ("normalize_X", "normalize_y"),
@@ -106,7 +114,7 @@ def diagnose(
     # Nobody scales the inputs of an embedding, and a network of the user those of the kernel.
     has_own = model.inputs is not None or callable(parameters.get("feature_extractor"))
     unscaled = [] if has_own else _unscaled_inputs(table)
-    hidden = [] if has_own else hidden_values(model, table)
+    hidden = [] if has_own else _hidden_values(model, table)
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *hidden, *diverged]
@@ -294,6 +302,55 @@ def _unscaled_inputs(table: Table) -> list[Warning]:
             f"{high:.2g}, and lengthscales start as if all had 1: set normalize_X=True"
         )
     ]
+
+
+def _hidden_values(model: Model, table: Table) -> list[Warning]:
+    """Whether a few values of X, or of y under normal noise, hide the others."""
+    every = math.ceil(len(table) / _ENOUGH)
+    warnings: list[Warning] = []
+    seen_by_kernel = _seen_by_kernel(model, table, every)
+    if seen_by_kernel is not None:
+        remedy = "the others look equal to the model; correct these, or drop their rows"
+        hidden = are_narrow(seen_by_kernel, _HIDDEN_INPUTS)
+        hidden[hidden] = [gap(table.X[:, j]) > _GAP for j in np.flatnonzero(hidden)]
+        warnings += _hidden("X", table.X, table.x_scale, hidden, remedy)
+    if isinstance(model.likelihood, Gaussian) and table.y_scale.enabled:
+        remedy = (
+            "if these are errors, use likelihood='student_t'; "
+            "if y is skewed, TransformedTargetRegressor"
+        )
+        hidden = are_narrow(table.y_scale.apply(table.Y[::every]), _HIDDEN_TARGETS)
+        warnings += _hidden("y", table.Y, table.y_scale, hidden, remedy)
+    return warnings
+
+
+@torch.no_grad()
+def _seen_by_kernel(model: Model, table: Table, every: int) -> Array | None:
+    """Some rows of scaled inputs, transformed if they are; None where a network is between."""
+    if not table.x_scale.enabled or not isinstance(model.source, Layers):
+        return None
+    stack = model.source.stack
+    if stack.has_features and not isinstance(stack.features, InputWarp):
+        return None
+    x = torch.from_numpy(scale_inputs(table.X[::every], table.x_scale))
+    h: Array = stack.features(x.to(model.log_weights.device)).cpu().numpy()
+    return h
+
+
+def _hidden(name: str, values: Array, scale: Scale, hidden: Array, remedy: str) -> list[Warning]:
+    """At most one warning, of the first of the hidden columns (d,) that holds numbers."""
+    for j in np.flatnonzero(hidden):
+        width, n_values, farthest = spread(values[:, j])
+        if n_values <= _MARKS:
+            continue
+        which = f"column {j} of {name}" if values.shape[1] > 1 else name
+        return [
+            FitQualityWarning(
+                f"half of {which} lies within {width:.2g}, and a few values, such as "
+                f"{farthest:.6g}, make its standard deviation {scale.unit[j]:.2g}: {remedy}"
+            )
+        ]
+    return []
 
 
 def _scaling(model: Model) -> str:
