@@ -233,7 +233,7 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
     if not is_low.any():
         return []
     remedy = (
-        "if y has no noise, lower it; if rounded, raise it; "
+        "if y has no noise, lower noise_floor; if rounded, raise it; "
         "if a column of X gives y away, drop that; else add rows"
     )
     if model.inputs is not None:  # nothing can give the columns away

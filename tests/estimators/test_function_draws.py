@@ -211,7 +211,9 @@ def test_gpytorch_kernels(table):
 def test_wrong_arguments(table, model):
     X, _, _ = table
     f = model.sample_functions()
-    with pytest.raises(ValueError, match=r"x has the shape \(60, 1\), and the functions take rows"):
+    with pytest.raises(
+        ValueError, match=r"x has the shape \(60, 1\), and the functions take one row"
+    ):
         f(X[:, :1])
     with pytest.raises(ValueError, match="NaN"):
         f(np.where(X > 1.0, np.nan, X))
