@@ -58,14 +58,11 @@ class Spread(NamedTuple):
     ----------
     width : float
         Their interquartile range.
-    n_values : int
-        Number of different ones between the quartiles.
     farthest : float
         The value that is farthest from the median.
     """
 
     width: float
-    n_values: int
     farthest: float
 
 
@@ -74,5 +71,4 @@ def spread(column: Array) -> Spread:
     column = np.asarray(column, dtype=float)
     column = column[~np.isnan(column)]
     low, middle, high = np.quantile(column, _QUARTILES)
-    n_values = len(np.unique(column[(column >= low) & (column <= high)]))
-    return Spread(high - low, n_values, float(column[np.argmax(np.abs(column - middle))]))
+    return Spread(high - low, float(column[np.argmax(np.abs(column - middle))]))

@@ -47,7 +47,6 @@ _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their m
 _HIDDEN_INPUTS: Final = 0.1
 _HIDDEN_TARGETS: Final = 0.02
 _GAP: Final = 100.0  # between near and far inputs, as a ratio of distances: tails have none
-_MARKS: Final = 10  # different values in the middle half, up to which that is a mark, not a number
 _ENOUGH: Final = 10_000  # rows that show whether a column is narrow
 
 _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those that there are
@@ -338,19 +337,18 @@ def _seen_by_kernel(model: Model, table: Table, every: int) -> Array | None:
 
 
 def _hidden(name: str, values: Array, scale: Scale, hidden: Array, remedy: str) -> list[Warning]:
-    """At most one warning, of the first of the hidden columns (d,) that holds numbers."""
-    for j in np.flatnonzero(hidden):
-        width, n_values, farthest = spread(values[:, j])
-        if n_values <= _MARKS:
-            continue
-        which = f"column {j} of {name}" if values.shape[1] > 1 else name
-        return [
-            FitQualityWarning(
-                f"half of {which} lies within {width:.2g}, and a few values, such as "
-                f"{farthest:.6g}, make its standard deviation {scale.unit[j]:.2g}: {remedy}"
-            )
-        ]
-    return []
+    """At most one warning, of the first of the hidden columns (d,)."""
+    if not hidden.any():
+        return []
+    j = int(np.argmax(hidden))
+    width, farthest = spread(values[:, j])
+    which = f"column {j} of {name}" if values.shape[1] > 1 else name
+    return [
+        FitQualityWarning(
+            f"half of {which} lies within {width:.2g}, and a few values, such as "
+            f"{farthest:.6g}, make its standard deviation {scale.unit[j]:.2g}: {remedy}"
+        )
+    ]
 
 
 def _scaling(model: Model) -> str:

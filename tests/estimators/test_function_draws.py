@@ -221,6 +221,11 @@ def test_wrong_arguments(table, model):
         model.sample_functions(0)
     with pytest.raises(TypeError, match="n_samples"):
         model.sample_functions(1.5)
+    for evaluate in (f.evaluate, model.posterior().mean_and_std):
+        with pytest.raises(ValueError, match="x holds infinity"):
+            evaluate(torch.tensor([[np.inf, 0.0]]))
+        with pytest.raises(ValueError, match="take one row or more of 2 columns"):
+            evaluate(torch.zeros(0, 2))
 
 
 def test_draws_know_the_columns_of_a_data_frame() -> None:
