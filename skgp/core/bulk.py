@@ -48,7 +48,8 @@ def gap(column: Array) -> float:
     """
     low, middle, high = np.quantile(np.asarray(column, dtype=float), _QUARTILES)
     distance = np.sort(np.fmax(np.abs(column - middle), high - low))
-    return float(np.max(distance[1:] / distance[:-1], initial=0.0))
+    with np.errstate(over="ignore"):
+        return float(np.max(distance[1:] / distance[:-1], initial=0.0))
 
 
 class Spread(NamedTuple):
@@ -67,7 +68,7 @@ class Spread(NamedTuple):
 
 
 def spread(column: Array) -> Spread:
-    """That of values (n,), of which NaN do not count."""
+    """Interquartile range and farthest value of a column (n,); NaN is ignored."""
     column = np.asarray(column, dtype=float)
     column = column[~np.isnan(column)]
     low, middle, high = np.quantile(column, _QUARTILES)

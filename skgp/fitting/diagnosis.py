@@ -315,7 +315,7 @@ def _hidden_values(model: Model, table: Table) -> list[Warning]:
         warnings += _hidden("X", table.X, table.x_scale, hidden, remedy)
     if isinstance(model.likelihood, Gaussian) and table.y_scale.enabled:
         remedy = (
-            "if these are errors, use likelihood='student_t'; "
+            "if errors, use SVGPRegressor(likelihood='student_t'); "
             "if y is skewed, TransformedTargetRegressor"
         )
         hidden = are_narrow(table.y_scale.apply(table.Y[::every]), _HIDDEN_TARGETS)

@@ -16,7 +16,7 @@ from skgp.core.numerics.elementwise import (
     full_moments,
     full_slopes,
 )
-from skgp.core.numerics.gradients import of_first_order
+from skgp.core.numerics.gradients import no_double_backward
 from skgp.core.numerics.triangular import lower_outer, lower_product, upper_product
 
 
@@ -90,7 +90,7 @@ class _DiagonalProjection(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        of_first_order()
+        no_double_backward()
         L_inv, s, q_mu, A = ctx.saved_tensors
         dA, d_mu, ds = ctx.passes(diagonal_slopes, A, q_mu, s, *grads)
         return upper_product(L_inv, dA), None, lower_outer(dA, A), ds, d_mu, None
@@ -111,7 +111,7 @@ class _FullProjection(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        of_first_order()
+        no_double_backward()
         L_inv, R, q_mu, A, V = ctx.saved_tensors
         d_mean, d_explained, d_q = grads
         # With V = R^T A and |v|^2: dV = 2 V diag(d_q), dR = tril(A dV^T), and R dV is a part of dA.
@@ -135,7 +135,7 @@ class _SharedForm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor]:
-        of_first_order()
+        no_double_backward()
         A, SA = ctx.saved_tensors
         d_q = grads[0].unsqueeze(-2)
         # dA = 2 sum_w S_w A d_q_w;  dS_w = A diag(d_q_w) A^T

@@ -17,8 +17,10 @@ def recorded_gradients() -> Iterator[None]:
         yield
 
 
-def of_first_order() -> None:
-    """Refuse, in a backward of our own, to be a part of a graph: torch would take it for constant.
+def no_double_backward() -> None:
+    """Refuse a double backward in a backward pass that is written by hand.
+
+    It keeps tensors that torch would take for constants, so second derivatives would be wrong.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""L-BFGS as torch has it."""
+"""L-BFGS without the import of a compiler."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import torch
 
 
 class LBFGS(torch.optim.LBFGS):
-    """That of torch, whose own method imports a compiler, which takes longer than a short fit."""
+    """torch.optim.LBFGS, whose add_param_group imports a compiler: that takes a second."""
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         self.param_groups.append({**self.defaults, **param_group})
