@@ -74,7 +74,7 @@ class EstimatorModel(Model):
         ----------
         X : Tensor of shape (..., q, D)
         output_indices : sequence of int, optional
-            The outputs that are asked for; all if None.
+            The outputs that are asked for, negative ones from the end; all if None.
         observation_noise : bool
             Whether the noise of y is added; in models of one layer.
         posterior_transform : botorch PosteriorTransform, optional
@@ -86,13 +86,16 @@ class EstimatorModel(Model):
 
         Raises
         ------
+        IndexError
+            If there is no such output.
         UnsupportedError
             If noise is asked for of a deep model, or given as a tensor.
         """
         if isinstance(observation_noise, Tensor):
             raise UnsupportedError("the noise is that of the estimator: give True or False")
-        indices = range(self._n_outputs) if output_indices is None else output_indices
-        chosen = torch.as_tensor(list(indices))
+        chosen = torch.arange(self._n_outputs)
+        if output_indices is not None:
+            chosen = chosen[list(output_indices)]
         if self._functions is None:
             posterior = self._normal(X, chosen, observation_noise)
         elif observation_noise:

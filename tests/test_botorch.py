@@ -82,6 +82,9 @@ def test_samples_of_several_outputs_have_their_covariances():
     np.testing.assert_allclose(
         second.variance, estimator.predict_latent(rows).var()[:, 1:], rtol=1e-9
     )
+    assert torch.equal(model.posterior(rows, output_indices=[-1]).mean, second.mean)
+    with pytest.raises(IndexError):
+        model.posterior(rows, output_indices=[2])
     weights = torch.tensor([1.0, 2.0]).double()
     both = model.posterior(rows, posterior_transform=ScalarizedPosteriorTransform(weights))
     expected = np.einsum("p,ipir,r->i", weights, f_cov, weights)

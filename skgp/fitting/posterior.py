@@ -1,7 +1,7 @@
 """The posterior of a fitted model at tensors of rows, in the user's units, with gradients."""
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -56,6 +56,7 @@ class FunctionPosterior:
         self._noise = cast(Gaussian, model.normal_noise)  # where there are laws
         self._predict = model.noiseless_predictor()
         self._laws = list(joint_laws(model)) if model.has_gp_outputs else None
+        self._given = model, output_shape
         self._is_flat = not output_shape
         self.n_features_in_ = self._units.n_inputs
         self.is_normal = self._laws is not None and len(self._log_weights) == 1
@@ -128,6 +129,9 @@ class FunctionPosterior:
         mean = self._units.outputs(mean).reshape(*batch, *mean.shape[1:])
         cov = (cov * unit[:, None, None] * unit).reshape(*batch, *cov.shape[1:])
         return (mean[..., 0], cov[..., 0, :, 0]) if self._is_flat else (mean, cov)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given  # the functions that predict do not pickle
 
     def __repr__(self) -> str:
         return f"FunctionPosterior(n_features_in_={self.n_features_in_})"

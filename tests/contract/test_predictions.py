@@ -123,6 +123,8 @@ def test_posterior_at_tensors(model: Any, data: Data) -> None:
     few = torch.tensor(data.X_new[None, :2], requires_grad=True)
     assert torch.autograd.gradcheck(posterior.mean_and_std, few, eps=1e-5, rtol=1e-4)
     assert all(p.grad is None for p in model.model_.parameters())
+    again = pickle.loads(pickle.dumps(posterior)).mean_and_std(x)
+    assert all(map(torch.equal, again, moments))
     with pytest.raises(ValueError, match=r"x has the shape \(25, 2\)"):
         posterior.mean_and_std(torch.tensor(data.X_new[:, :2]))
 

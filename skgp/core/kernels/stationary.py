@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from skgp.core.kernels.kernel import Frequencies, Kernel
 from skgp.core.numerics.elementwise import Passes, matern12, matern32, matern52, rbf
 from skgp.core.numerics.gradients import no_double_backward
+from skgp.core.numerics.weak_prior import log_weak_prior
 
 _SPREAD: Final = 0.1  # of log lengthscales around their mean, if they are pulled together
 
@@ -180,13 +181,10 @@ class Stationary(Kernel):
         return self.log_lengthscale.exp()
 
     def log_weak_prior(self) -> Tensor:
-        # Hyperbolic secants around the logarithms of sqrt(D) and of one, where models start. Near
-        # there they are as tight as N(0, 1), and their tails are exponential: a column that does
-        # not matter has a long lengthscale, for which a normal would charge ten nats and more.
+        # Around the logarithms of sqrt(D) and of one, where models start.
         centre = 0.5 * math.log(self.log_lengthscale.shape[-1])
-        moves = torch.cat([(self.log_lengthscale - centre).flatten(), self.log_variance])
-        log_cosh: Tensor = torch.logaddexp(moves, -moves) - math.log(2.0)
-        return -log_cosh.sum()
+        moves = [(self.log_lengthscale - centre).flatten(), self.log_variance.flatten()]
+        return log_weak_prior(torch.cat(moves))
 
     def Kuu(self, Z: Tensor) -> Tensor:
         K: Tensor = _Covariance.apply(Z, self._log_scale(1), PROFILES[self.name], self.passes)

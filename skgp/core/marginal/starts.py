@@ -15,6 +15,7 @@ from skgp.core.marginal.exact import exact_log_marginal
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
+from skgp.core.numerics.weak_prior import log_weak_prior
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
@@ -41,8 +42,8 @@ def start_hyperparameters(
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
 
-    If `refined`, and up to 1,500 rows, that is an optimum, with a penalty of half a nat for a
-    parameter that moves by one on its logarithmic scale: without it flat directions, or constant
+    If `refined`, and up to 1,500 rows, that is an optimum, with weak priors around the kernel as it
+    is and around the noise that a short descent finds: without them flat directions, or constant
     targets, lead anywhere. If the inducing inputs of one GP are all inputs, it is that of the log
     marginal likelihood.
 
@@ -74,6 +75,7 @@ def start_hyperparameters(
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     free = [parameter for parameter in layer.kernel.parameters() if parameter.requires_grad]
     parameters = [*free, log_noise]
+    given = [parameter.detach().clone() for parameter in free]
     # Without a least noise the bound of constant targets has no optimum.
     least = _LEAST_NOISE if refined else 0.0
     n_counted = weight.sum(-1).mean()
@@ -85,7 +87,7 @@ def start_hyperparameters(
 
     minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
     if refined:
-        near = [parameter.detach().clone() for parameter in parameters]
+        expected = [*given, log_noise.detach().clone()]
 
         def log_marginal() -> Tensor:
             noise = log_noise.exp() + least
@@ -93,9 +95,9 @@ def start_hyperparameters(
             return exact_log_marginal(layer, rows, noise).sum() + layer.kernel.log_prior()
 
         def penalised() -> Tensor:
-            moves = [(p - q).square().sum() for p, q in zip(parameters, near, strict=True)]
+            moves = [(p - q).flatten() for p, q in zip(parameters, expected, strict=True)]
             target = -log_marginal() / n_counted if is_exact else loss()
-            return target + 0.5 * torch.stack(moves).sum() / n_counted
+            return target - log_weak_prior(torch.cat(moves)) / n_counted
 
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
