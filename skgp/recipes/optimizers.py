@@ -101,7 +101,10 @@ def natural_gradients(
     others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
     # A step of length rho multiplies the old precision by 1 - rho beta_reg.
     rate = peak / max(1.0, beta_reg(model, n_data))
-    return NaturalGradient(natural, rate, n_data, Adam(others, learning_rate, _SECOND_MOMENT_DECAY))
+    rest = Adam(others, learning_rate, _SECOND_MOMENT_DECAY)
+    likelihood = cast(Gaussian, model.likelihood)
+    # Steps up to 1 / coupling converge while mixing and noise stay; Adam moves these.
+    return NaturalGradient(natural, rate, n_data, rest, lambda: rate / likelihood.coupling())
 
 
 def natural_or_adam(

@@ -36,8 +36,8 @@ def at_rest(case: Case, monkeypatch: Any) -> dict[str, float]:
     `learning_rate_init` leaves alone. With less friction a chain would go on by its momentum.
     """
 
-    def resting(posteriors: Any, rate: float, n_data: float, others: Any) -> NaturalGradient:
-        return NaturalGradient(posteriors, 1e-12, n_data, others)
+    def resting(posteriors: Any, rate: float, *rest: Any) -> NaturalGradient:
+        return NaturalGradient(posteriors, 1e-12, *rest)
 
     monkeypatch.setattr("skgp.recipes.optimizers.NaturalGradient", resting)
     return case.known({"learning_rate_init": 1e-12, "step_size": 1e-12, "friction": 1.0})

@@ -18,6 +18,9 @@ from skgp.core.nodes.rules import trivial
 from skgp.core.objectives.objective import ELBO, VFITC, Objective, loss
 from skgp.core.stacks.stack import GPStack
 from skgp.core.training.optimizers import Closure, NaturalGradient, Optimizer
+from skgp.fitting.model import Layers, Model
+from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.optimizers import natural_gradients
 
 Array = np.ndarray
 OBJECTIVES = {"elbo": ELBO, "vfitc": VFITC}
@@ -152,6 +155,49 @@ def test_a_step_mixes_the_natural_parameters(rng: np.random.Generator, rho: floa
             rtol=0,
             atol=1e-6 * np.abs(P).max(),
         )
+
+
+def test_steps_of_mixed_functions_end_at_the_mean_of_their_joint_posterior(
+    rng: np.random.Generator,
+) -> None:
+    """Eight functions that three outputs tie together: steps of 0.5 for all at once diverge."""
+    twin = random_layer(rng, n_gps=8)
+    twin.Z.data.copy_(twin.Z[:1].expand_as(twin.Z))
+    likelihood = random_likelihood(rng, 3, 1.0 + 0.1 * normal(rng, 3, 8))
+    with torch.no_grad():
+        likelihood.log_excess_noise.add_(3.0)
+    x, y = normal(rng, 30, 3), normal(rng, 30, 3)
+    posterior = random_natural(rng, 8)
+    layer = SparseGP(twin.kernel, twin.Z.detach().clone(), posterior, twin.jitter)
+    layer.mean = twin.mean
+    model = Model(Layers(GPStack([layer])), likelihood)
+    batch = Batch(x, Targets(y, None), None)
+    M, noise = to_array(likelihood.mixing), to_array(likelihood.noise_var)
+    root = M / np.sqrt(noise)[:, None]
+    scaled = root / np.sqrt((root**2).sum(0))
+    assert likelihood.coupling() == pytest.approx(np.linalg.eigvalsh(scaled.T @ scaled)[-1])
+    assert likelihood.coupling() > 4.0  # so that steps of a half diverge
+
+    def closure() -> Tensor:
+        model.zero_grad()
+        nodes = trivial(likelihood.noise_var)
+        value = loss(ELBO, model.stack, likelihood, nodes, batch, beta_reg=1.0, n_data=30)
+        value.backward()
+        return value.detach()
+
+    optimizer = natural_gradients(0.0, 0.5, DivergenceWeight(1.0), model, 30, 1)
+    for _ in range(1000):
+        optimizer.step(closure, 1.0)
+    # Of normal variables the mean of independent factors is the joint one: a ridge regression.
+    gps = dense_gps(twin)
+    blocks = []
+    for w, gp in enumerate(gps):
+        A = np.linalg.solve(np.linalg.cholesky(prior_covariance(gp)), gp.k(gp.Z, to_array(x)))
+        blocks.append(np.einsum("p,mn->npm", root[:, w], A))
+    design = np.concatenate(blocks, -1).reshape(90, 40)
+    target = ((to_array(y) - M @ np.array([gp.c for gp in gps])) / np.sqrt(noise)).reshape(90)
+    mean = np.linalg.solve(design.T @ design + np.eye(40), design.T @ target)
+    np.testing.assert_allclose(to_array(posterior.moments()[0]).ravel(), mean, rtol=0, atol=1e-4)
 
 
 def test_the_rate_of_the_schedule_scales_the_step(rng: np.random.Generator) -> None:

@@ -53,6 +53,18 @@ class Gaussian(Observation):
         excess = (noise_var - self.noise_floor).clamp_min(0.1 * self.noise_floor)
         self.log_excess_noise.copy_(excess.log())
 
+    @torch.no_grad()
+    def coupling(self) -> float:
+        """How closely the targets tie the latent functions together, at least one.
+
+        The largest eigenvalue of M^T D^-1 M, D the noise, scaled to a unit diagonal.
+        """
+        if self.mixing is None:
+            return 1.0
+        root = (self.mixing / self.noise_var.sqrt().unsqueeze(-1)).double()
+        root = root / root.norm(dim=0).clamp_min(torch.finfo(root.dtype).tiny)
+        return max(1.0, torch.linalg.matrix_norm(root, 2).square().item())
+
     def expected_log_prob(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
         noise = self.noise_var
@@ -132,7 +144,7 @@ class Gaussian(Observation):
     def is_quadratic(term: Term) -> bool:
         """Whether a term is quadratic in f.
 
-        With one layer natural-gradient steps on q(u) are then steps towards a normal optimum.
+        With one layer natural-gradient steps on one q(u) are then steps towards a normal optimum.
         """
         return term in (expected_log_prob, Gaussian.vfitc_bound)
 

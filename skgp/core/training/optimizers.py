@@ -154,6 +154,9 @@ class NaturalGradient(Optimizer):
     Salimbeni et al. 2018). A step after which q(u) would have no covariance is not taken, but
     everything else moves.
 
+    All posteriors move at once, each towards its optimum given the others. Where outputs tie them
+    together that is a damped Jacobi iteration, in which long steps diverge.
+
     Parameters
     ----------
     posteriors : list of NaturalPosterior
@@ -162,6 +165,8 @@ class NaturalGradient(Optimizer):
     n_data : float
         Divisor of the loss.
     others : Optimizer
+    longest : callable () -> float, optional
+        The largest rho of the next step.
     """
 
     def __init__(
@@ -170,16 +175,20 @@ class NaturalGradient(Optimizer):
         learning_rate: float,
         n_data: float,
         others: Optimizer,
+        longest: Callable[[], float] = lambda: 1.0,
     ) -> None:
         self._posteriors = posteriors
-        self._peak = learning_rate * n_data
+        self._peak = learning_rate
+        self._n_data = n_data
         self._others = others
+        self._longest = longest
 
     def step(self, closure: Closure, rate: float) -> float:
         loss = self._others.step(closure, rate)
         with torch.no_grad():
+            rho = min(self._peak * rate, self._longest())
             for posterior in self._posteriors:
-                posterior.step(self._peak * rate)
+                posterior.step(rho * self._n_data)
         return loss
 
     def shorten(self, factor: float) -> None:
