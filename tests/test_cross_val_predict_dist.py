@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, StandardScaler
 from toy_regressor import ToyBayesianRidge, make_data
 
+from skgp import SVGPClassifier
 from skgp.compose import CrossFittedRegressor
 from skgp.scoring import cross_val_predict_dist
 
@@ -176,3 +177,9 @@ def test_other_transformers_learned_per_fold_are_refused() -> None:
     )
     with pytest.raises(ValueError, match="func and inverse_func"):
         cross_val_predict_dist(model, X, np.exp(0.1 * y))
+
+
+def test_a_fold_with_all_rows_of_a_class_is_named_before_a_fit() -> None:
+    X, labels = np.zeros((30, 2)), np.where(np.arange(30) < 3, "rare", "usual")
+    with pytest.raises(ValueError, match="Class 'rare' has no row outside fold 0"):
+        cross_val_predict_dist(SVGPClassifier(), X, pd.Series(labels), cv=KFold(10))

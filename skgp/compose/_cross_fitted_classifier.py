@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from skgp.compose._cross_fitted import Array, CrossFitted
-from skgp.compose._members import Fold
+from skgp.compose._members import Fold, check_classes_of_folds
 from skgp.compose._recalibration import best_temperature, tempered
-from skgp.distributions._given import check_sorted, unmasked
+from skgp.distributions._given import check_no_label_missing, check_sorted, unmasked
 
 
 class CrossFittedClassifier(ClassifierMixin, CrossFitted):
@@ -147,8 +146,7 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
         if any(name.split("__")[-1] == "likelihood" and v == "ordinal" for name, v in parameters):
             check_sorted(y, "y")
         labels = column_or_1d(unmasked(y, "y"), warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        check_no_label_missing(labels, "y")
         return labels
 
     def _of_targets(self, y: Any, weight: Array) -> dict[str, Any]:
@@ -156,14 +154,7 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
 
     def _check_folds(self, folds: Sequence[Fold], y: Any, weight: Array) -> None:
         super()._check_folds(folds, y, weight)
-        classes = np.unique(y[weight > 0.0])
-        for number, (train, _) in enumerate(folds):
-            missing = np.setdiff1d(classes, y[train[weight[train] > 0.0]])
-            if missing.size:
-                raise ValueError(
-                    f"Class {missing[0]!r} has no row outside fold {number}: take more or "
-                    "stratified folds, or leave out rows of classes that are so rare"
-                )
+        check_classes_of_folds([y[train[weight[train] > 0.0]] for train, _ in folds])
 
     def _best_scale(self, dist: Any, y: Any, weight: Array) -> float:
         return best_temperature(dist, y, weight)

@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
 
+from skgp.compose._members import check_classes_of_folds
 from skgp.compose._nested import keep_functions
 from skgp.compose._predict_dist import predict_dist
 from skgp.distributions import MonotoneTransformed, concat
@@ -56,9 +57,9 @@ def cross_val_predict_dist(
     Raises
     ------
     ValueError
-        If the test sets are no partition of the rows, if `groups` is given while metadata routing
-        is on, or if the estimator learns a target transformation that is neither affine nor the
-        same in all folds.
+        If the test sets are no partition of the rows, if one of them has all rows of a class, if
+        `groups` is given while metadata routing is on, or if the estimator learns a target
+        transformation that is neither affine nor the same in all folds.
 
     Examples
     --------
@@ -89,6 +90,8 @@ def cross_val_predict_dist(
             "TimeSeriesSplit, ShuffleSplit or repeats, predict fold by fold and join the parts by "
             "skgp.distributions.concat."
         )
+    if is_classifier(estimator):
+        check_classes_of_folds([_safe_indexing(y, train) for train, _ in splits])
     fits = Parallel(n_jobs=n_jobs)(
         delayed(_fit_and_predict)(clone(estimator), X, y, train, test, fit_params, n_rows)
         for train, test in splits

@@ -84,6 +84,18 @@ def fit_members(
     return members
 
 
+def check_classes_of_folds(labels: Sequence[Any]) -> None:
+    """Refuse folds of which one lacks a class among the labels of its training rows (n_k,)."""
+    classes = np.unique(np.concatenate([np.asarray(part) for part in labels]))
+    for number, part in enumerate(labels):
+        missing = np.setdiff1d(classes, part)
+        if missing.size:
+            raise ValueError(
+                f"Class {missing.tolist()[0]!r} has no row outside fold {number}: take more or stratified "
+                "folds, or leave out rows of classes that are so rare"
+            )
+
+
 def takes_weights(estimator: Any) -> bool:
     """Whether `fit` accepts `sample_weight`; of a pipeline, that of its last step."""
     if isinstance(estimator, Pipeline):

@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite
 
 from skgp.distributions._typing import FloatArray, Names
 
@@ -70,6 +72,18 @@ def ordered_categories(y: Any) -> Any:
     if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":  # of polars
         return np.asarray(dtype.categories)
     return None
+
+
+def check_no_label_missing(labels: Any, name: str) -> None:
+    """Refuse an array (n,) of which a part, or all, are no labels of classes."""
+    if labels.dtype == object:  # of None, and of pandas' NA, scikit-learn's errors name nothing
+        missing = sum(label is None or type(label).__name__ == "NAType" for label in labels)
+        if missing:
+            raise ValueError(
+                f"{name} has no label in {missing} of {len(labels)} rows: drop these rows"
+            )
+    assert_all_finite(labels, input_name=name)
+    check_classification_targets(labels)
 
 
 def check_sorted(y: Any, name: str) -> None:

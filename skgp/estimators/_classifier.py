@@ -108,8 +108,8 @@ class Classifier(ClassifierMixin, Estimator):
         X : array-like of shape (n, D)
         y : array-like of shape (n,)
         classes : array-like of shape (C,), optional
-            All labels that chunks may contain; those of the first chunk if None. Later calls
-            need none.
+            All labels that chunks may contain, in any order unless likelihood="ordinal"; those of
+            the first chunk if None. Later calls need none.
         sample_weight : array-like of shape (n,), optional
         n_total : float, optional
             Rows (or sum of weights) of the whole stream, by which the divergence is divided; the
@@ -123,14 +123,14 @@ class Classifier(ClassifierMixin, Estimator):
         ------
         ValueError
             If `early_stopping` or class_weight="balanced" is set, if `classes` differ from those
-            of the first call, or as in `fit`.
+            of the first call or, ordered, from their order when sorted, or as in `fit`.
         """
         if self.class_weight == "balanced":
             raise ValueError(
                 "partial_fit does not support class_weight='balanced', for the shares of the "
                 "classes in a stream are unknown: pass a dict of weights"
             )
-        declared = None if classes is None else unique_labels(classes)
+        declared = None if classes is None else self._declared(classes)
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
             rows = working._rows(X, y, sample_weight, declared, reset=not working._is_fitted())
@@ -288,6 +288,17 @@ class Classifier(ClassifierMixin, Estimator):
         self._check_order(y, "y_val")
         rows = check_labels(self, X, y, sample_weight, reset=False, suffix="_val")
         return self._coded(rows, "y_val")
+
+    def _declared(self, classes: Any) -> Array:
+        """The classes of a stream, sorted."""
+        self._check_order(classes, "classes")
+        labels: Array = unique_labels(classes)
+        if self.likelihood == "ordinal" and list(dict.fromkeys(classes)) != list(labels):
+            raise ValueError(
+                f"classes={list(classes)[:5]} are in another order than that of sorting, which "
+                "likelihood='ordinal' learns: number the labels, or name them in that order"
+            )
+        return labels
 
     def _check_order(self, y: Any, name: str) -> None:
         if self.likelihood == "ordinal":

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
     assert_all_finite,
@@ -18,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from skgp.core.maps import taken
-from skgp.distributions._given import check_order, output_names, unmasked
+from skgp.distributions._given import check_no_label_missing, check_order, output_names, unmasked
 from skgp.fitting.arguments import (
     LEAST_WEIGHT,
     inputs_to_check,
@@ -187,14 +186,10 @@ def check_labels(
     suffix: str = "",
 ) -> Rows:
     """As `check_rows`, for labels y (n,) of classes, of any type that sorts, instead of targets."""
-    X = _check_inputs(estimator, X, y, reset, suffix)
-    with reading(f"y{suffix}"):
-        y = column_or_1d(unmasked(y, f"y{suffix}"), warn=True)
-    n_missing = sum(label is None for label in y) if y.dtype == object else 0
-    if n_missing:
-        raise ValueError(f"y{suffix} holds None in {n_missing} of {len(y)} rows: drop these rows")
-    assert_all_finite(y, input_name=f"y{suffix}")
-    check_classification_targets(y)
+    X, name = _check_inputs(estimator, X, y, reset, suffix), f"y{suffix}"
+    with reading(name):
+        y = column_or_1d(unmasked(y, name), warn=True)
+    check_no_label_missing(y, name)
     check_consistent_length(X, y)
     return _weighted(Rows(X, y, None), sample_weight, suffix)
 

@@ -102,6 +102,13 @@ def test_thresholds_are_in_order_and_start_anywhere() -> None:
     assert (missing.thresholds.diff() > 0.0).all()
 
 
+def test_only_a_class_without_rows_starts_wide() -> None:
+    """Of four thresholds the second pair is equal, and the third far closer than the least gap."""
+    likelihood = Ordinal(5)
+    likelihood.start(torch.tensor([-1.0, 0.5, 0.5, 0.5000001], dtype=torch.float64))
+    np.testing.assert_allclose(likelihood.log_gaps.exp().detach(), [1.5, 0.3, 1e-3], rtol=1e-6)
+
+
 def test_merged_classes_have_the_sum_of_the_probabilities() -> None:
     """Two classes as one are a model with a threshold less."""
     at = latent([-1.0, 0.5, 2.0], [0.3, 1.0, 0.2])

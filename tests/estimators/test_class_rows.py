@@ -4,9 +4,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
+from skgp.compose import CrossFittedClassifier
 from skgp.fitting.rows import Rows
 from skgp.fitting.splits import split_by_class
 
@@ -212,3 +214,14 @@ def test_a_warm_start_weighs_the_classes_of_its_own_rows() -> None:
     counts = np.bincount(y[some])
     np.testing.assert_allclose(model.class_weight_[:2], counts.sum() / (2 * counts))
     assert model.class_weight_[2] != before[2]
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA])
+def test_labels_that_are_missing_are_counted(missing: Any) -> None:
+    y = pd.Series(["a", missing, "b"], dtype=object if missing is None else "string")
+    X = np.arange(3.0)[:, None]
+    for model in (SVGPClassifier(), CrossFittedClassifier(SVGPClassifier(), cv=2)):
+        with pytest.raises(ValueError, match="y has no label in 1 of 3 rows: drop these rows"):
+            model.fit(X, y)
+    with pytest.raises(ValueError, match="y_val has no label in 1 of 3 rows"):
+        SVGPClassifier(max_iter=1).fit(X, ["a", "a", "b"], X_val=X, y_val=y)

@@ -105,6 +105,11 @@ def test_categories_of_pandas() -> None:
         tiny().partial_fit(X, wrong)
     with pytest.raises(ValueError, match="y_val has ordered categories"):
         tiny().fit(X, wrong.cat.codes, X_val=X, y_val=wrong)
+    with pytest.raises(ValueError, match="classes has ordered categories"):
+        tiny().partial_fit(X, names, classes=wrong)
+    for unsorted in (["low", "middle", "high"], np.array(["low", "high", "low", "middle"])):
+        with pytest.raises(ValueError, match="are in another order than that of sorting"):
+            tiny().partial_fit(X, names, classes=unsorted)
     assert tiny().fit(X, wrong.cat.codes).score(X, wrong.cat.codes) > 0.6
     tiny(likelihood="softmax").fit(X, wrong)  # to others no order matters
 
@@ -123,3 +128,22 @@ def test_scikit_learn_sees_a_classifier() -> None:
         model.partial_fit(X[rows], y[rows], classes=[3, 4, 5, 6, 7, 8])  # 8 never comes
     assert model.predict_proba(X).shape == (120, 6)
     assert np.diff(model.likelihood_parameters_["thresholds"]).min() > 0.0
+
+
+def test_a_class_that_comes_late_in_a_stream_is_learned() -> None:
+    """Within twenty chunks, although no row of the first chunk has it."""
+    rng = np.random.default_rng(0)
+
+    def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
+        X = rng.uniform(-3, 3, (n, 1))
+        return X, np.digitize(X[:, 0] + 0.5 * rng.standard_normal(n), [-1.0, 1.0])
+
+    X, y = rows(2000)
+    model = SVGPClassifier(likelihood="ordinal", n_inducing=8, random_state=0)
+    model.partial_fit(X[y != 1], y[y != 1], classes=[0, 1, 2])
+    for _ in range(20):
+        model.partial_fit(*rows(200))
+    X, y = rows(2000)
+    p = model.predict_proba(X)
+    assert p[:, 1].mean() == pytest.approx((y == 1).mean(), rel=0.25)
+    assert log_loss(y, p) < 0.6  # 0.3 once it is known, 2.4 if the class hardly exists

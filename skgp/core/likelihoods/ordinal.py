@@ -9,7 +9,10 @@ from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.numerics.normal import log_ndtr_difference, normal_rule
 
-_LEAST_GAP: Final = 1e-3  # at the start, for a class that no row has
+_LEAST_GAP: Final = 1e-3  # at the start
+# The same of a class that no row has yet, but a later one may have: gaps are learned by their
+# logarithms, and one that is next to nothing takes hundreds of steps to open.
+_EMPTY_GAP: Final = 0.3
 _FAR: Final = 1e9  # in the place of infinite thresholds
 
 
@@ -40,8 +43,10 @@ class Ordinal(ClassLikelihood):
 
     @torch.no_grad()
     def start(self, thresholds: Tensor) -> None:
-        """Set the thresholds (C - 1,), up to a shift; equal ones are put a little apart."""
-        self.log_gaps.copy_(thresholds.diff().clamp_min(_LEAST_GAP).log())
+        """Set the thresholds (C - 1,), up to a shift; equal ones are put apart."""
+        gaps = thresholds.diff()
+        gaps = torch.where(gaps > 0.0, gaps.clamp_min(_LEAST_GAP), _EMPTY_GAP)
+        self.log_gaps.copy_(gaps.log())
 
     def expected_log_class(self, latent: Latent, codes: Tensor) -> Tensor:
         z, log_w = (part[:, None, None] for part in normal_rule(latent.f_mean))
