@@ -91,8 +91,8 @@ def check_classes_of_folds(labels: Sequence[Any]) -> None:
         missing = np.setdiff1d(classes, part)
         if missing.size:
             raise ValueError(
-                f"Class {missing.tolist()[0]!r} has no row outside fold {number}: take more or stratified "
-                "folds, or leave out rows of classes that are so rare"
+                f"Class {missing.tolist()[0]!r} has no row outside fold {number}: take more or "
+                "stratified folds, or leave out rows of classes that are so rare"
             )
 
 
