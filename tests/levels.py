@@ -22,7 +22,7 @@ LEVELS = (
     ("skgp.core.objectives",),
     ("skgp.core.marginal",),
     ("skgp.core.training",),
-    ("skgp.core.baselines",),
+    ("skgp.core.baselines", "skgp.fitting.whole_files"),
     (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",

@@ -9,7 +9,7 @@ from scipy.special import betainc, betaincc, expit, gammainc, gammaincc, gammaln
 from skgp.distributions._density import LOG_SQRT_2PI, logsumexp
 from skgp.distributions._typing import BoolArray, FloatArray
 
-_NEWTON_STEPS: Final = 20
+_NEWTON_STEPS: Final = 40
 _REACH: Final = 8.0
 # Points, and how fast the steps between them grow: a density in f has lighter tails than the one
 # of what a count says of f.
@@ -104,7 +104,9 @@ def _points(size: int, stretch: float) -> tuple[FloatArray, FloatArray]:
 
 def _peak(y: FloatArray, mean: FloatArray, var: FloatArray, a: FloatArray) -> FloatArray:
     """The f of the largest P(Y = y | f) N(f; mean, var)."""
-    mode = np.minimum(mean, np.log(y + 0.5))
+    # Right of the mode of Poisson counts, whose slope is concave: Newton's steps only go left then.
+    alone = np.log(y + 0.5)
+    mode = np.where(mean < alone, np.minimum(alone, mean + var * y), alone)
     for _ in range(_NEWTON_STEPS):
         slope, curvature = _slopes(mode, y, a)
         step = (slope + (mean - mode) / var) / (curvature + 1.0 / var)
@@ -121,11 +123,16 @@ def _log_mass(f: FloatArray, y: FloatArray, a: FloatArray) -> FloatArray:
     is_poisson = a == 0.0
     k, r = np.where(y > 0.0, y, 1.0), 1.0 / np.where(is_poisson, 1.0, a)
     delta = f - np.log(k)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         excess = k * np.expm1(delta)  # of the rate over the count
         at_zero = np.where(is_poisson, -np.exp(f), -r * np.log1p(a * np.exp(f)))
-        binomial = (k + r) * np.log1p(excess / (k + r))
-    deviance = np.where(is_poisson, excess, binomial) - k * delta
+        binomial = (k + r) * np.log1p(excess / (k + r)) - k * delta
+        # The same for counts that are large beside r, of which terms of their size leave nothing:
+        # for rates above r, and below.
+        above = r * delta + (k + r) * np.log1p(r * np.expm1(-delta) / (k + r))
+        below = (k + r) * (np.log1p(np.exp(f) / r) - np.log1p(k / r)) - k * delta
+    binomial = np.where(k > r, np.where(f > np.log(r), above, below), binomial)
+    deviance = np.where(is_poisson, excess - k * delta, binomial)
     error = np.where(is_poisson, 0.0, _stirling_error(k + r) - _stirling_error(r))
     log_p = error - _stirling_error(k) - 0.5 * np.log(k * (1.0 + a * k)) - LOG_SQRT_2PI - deviance
     return np.asarray(np.where(y > 0.0, log_p, at_zero))
@@ -144,9 +151,9 @@ def _slopes(f: FloatArray, y: FloatArray, a: FloatArray) -> tuple[FloatArray, Fl
     """Slope of the log mass in f, and minus its curvature."""
     is_poisson = a == 0.0
     r = 1.0 / np.where(is_poisson, 1.0, a)
-    rate, share = np.exp(f), expit(f - np.log(r))
-    slope = np.where(is_poisson, y - rate, y - (y + r) * share)
-    return slope, np.where(is_poisson, rate, (y + r) * share * (1.0 - share))
+    rate, share, rest = np.exp(f), expit(f - np.log(r)), expit(np.log(r) - f)
+    slope = np.where(is_poisson, y - rate, y * rest - r * share)
+    return slope, np.where(is_poisson, rate, (y + r) * share * rest)
 
 
 def _cumulative(y: FloatArray, f: FloatArray, a: FloatArray, upper: bool) -> FloatArray:

@@ -152,6 +152,7 @@ class CountMixture(ContinuousDistribution):
         rate = np.exp(mean + std * rng.standard_normal(which.shape))
         rate = np.where(a > 0.0, rate * rng.gamma(1.0 / np.where(a > 0.0, a, 1.0)) * a, rate)
         counts = rng.poisson(np.minimum(rate, _LARGEST_RATE)).astype(np.float64)
+        counts = np.where(rate > _LARGEST_RATE, np.floor(rate), counts)
         return counts.reshape((*self.shape, size))
 
     def crps(self, y: npt.ArrayLike) -> FloatArray:
@@ -233,12 +234,16 @@ class CountMixture(ContinuousDistribution):
             open_ = open_[is_below(open_, high[open_])]
             low[open_] = high[open_]
             high[open_] = 2.0 * high[open_] + 1.0
-        open_ = np.flatnonzero(high - low > 1.0)
-        while open_.size:
-            middle = np.floor(0.5 * (low[open_] + high[open_]))
+        open_ = np.arange(q.size)
+        while True:
+            middle = np.floor(0.5 * low[open_] + 0.5 * high[open_])
+            # Not the distance of the ends: neighbours above 2^53 are further apart than one.
+            inside = (low[open_] < middle) & (middle < high[open_])
+            open_, middle = open_[inside], middle[inside]
+            if not open_.size:
+                break
             below = is_below(open_, middle)
             low[open_[below]], high[open_[~below]] = middle[below], middle[~below]
-            open_ = open_[high[open_] - low[open_] > 1.0]
         return np.where(q == 1.0, np.inf, high)
 
     def _edges(self, low: FloatArray, high: FloatArray, n_bins: int) -> FloatArray:

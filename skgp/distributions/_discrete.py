@@ -10,6 +10,7 @@ from scipy.special import entr
 
 from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution, random_generator, sample_size
+from skgp.distributions._given import unmasked
 from skgp.distributions._html import Picture
 from skgp.distributions._typing import FloatArray, IntArray, LabelArray, RandomState
 
@@ -133,7 +134,7 @@ class DiscreteDistribution(Distribution):
         return [Picture("probabilities", self._probs, gap=0.2)]
 
     def _codes(self, y: npt.ArrayLike) -> IntArray:
-        labels = np.asarray(y)
+        labels = np.asarray(unmasked(y, "y"))
         if labels.ndim > 0 and labels.shape != (len(self),):
             raise ValueError(
                 f"y must be a label or have shape ({len(self)},), got shape {labels.shape}"

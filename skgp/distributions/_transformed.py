@@ -27,14 +27,12 @@ from skgp.distributions._quadrature import (
     moment_at_nodes,
     panel_quadrature,
 )
+from skgp.distributions._slopes import slope_of_inverse
 from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
 
 # Cells, nodes (cells, G), weights (cells, G), (log_w, mean, std) of the cells.
 _Nodes: TypeAlias = tuple[IntArray, FloatArray, FloatArray, tuple[FloatArray, ...]]
 
-# Step of the five-point derivative, in standard deviations of the base: truncation and rounding
-# errors are then both about 1e-12.
-_STEP = 1e-3
 # Relative error that the values of a transformation may have, one in float32 too.
 _ROUNDING = 1e-7
 _FAR = 10.0  # standard deviations of the base
@@ -362,9 +360,8 @@ class MonotoneTransformed(ContinuousDistribution):
             if self._func_derivative is not None:
                 return np.log(np.abs(self._apply(self._func_derivative, y, "func_derivative")))
             z = np.where(np.isinf(z), self._beside(self._base.mean(), z), z)  # of density 0
-            h = _STEP * self._beside(self._base.std(), z)
-            g = [self._image(z + k * h) for k in (-2, -1, 1, 2)]
-            return -np.log(np.abs((g[0] - 8.0 * g[1] + 8.0 * g[2] - g[3]) / (12.0 * h)))
+            std = np.broadcast_to(self._beside(self._base.std(), z), z.shape)
+            return -np.log(np.abs(slope_of_inverse(self._image, z, std, _ROUNDING)))
 
     def _moment(self, centre: FloatArray | None, reach: int = REACH) -> FloatArray:
         """Means of cells, or roots of their mean squared deviations from a centre."""

@@ -1,5 +1,6 @@
 """`save` and `load`."""
 
+import os
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ from skgp.files._container import pack, unpack
 from skgp.files._reading import Reader
 from skgp.files._trusted import Trust
 from skgp.files._writing import Writer
+from skgp.fitting.whole_files import put_whole
 
 
 def save(estimator: Any, path: str | PathLike[str]) -> None:
@@ -21,7 +23,7 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
     estimator : estimator of skgp, fitted or not
         Its callbacks, its metadata requests, its `memory` and its `checkpoint` are not saved.
     path : str or path-like
-        A file there is replaced.
+        A file there is replaced in one step: if that fails, it stays as it was.
 
     Raises
     ------
@@ -31,6 +33,8 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
         If it holds something that no file can: a function without a name, hooks of a module.
     ImportError
         If safetensors is not installed.
+    OSError
+        If the file cannot be written.
     """
     if not isinstance(estimator, Estimator):
         raise TypeError(
@@ -39,7 +43,11 @@ def save(estimator: Any, path: str | PathLike[str]) -> None:
     writer = Writer()
     content = pack(writer.estimator(estimator), writer.tensors)
     _read(content, Trust(writer.foreign))  # what cannot be read is not written
-    Path(path).write_bytes(content)
+    file = Path(path).resolve()  # of a link that the link leads to
+    if file.exists() and not file.is_file():  # a pipe, say
+        file.write_bytes(content)
+    else:
+        put_whole(content, file, file.with_name(f"{file.name}.{os.getpid()}.tmp"))
 
 
 def _remedy(estimator: Any) -> str:

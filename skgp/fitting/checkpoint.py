@@ -19,6 +19,7 @@ from sklearn.utils import check_scalar
 from torch import Tensor, nn
 
 from skgp._version import __version__
+from skgp.core.layers.kept import Kept
 from skgp.core.training.ranks import Ranks
 from skgp.fitting.recording import Recording
 from skgp.fitting.rows import Array, Rows
@@ -121,11 +122,19 @@ def _text(name: str, value: Any) -> str:
 class _Hasher(NumpyHasher):
     """Hashes contents; torch's own pickles hold addresses, and numbers of hooks."""
 
+    def memoize(self, obj: Any) -> None:
+        if not isinstance(obj, tuple):  # equal ones are the same, whether or not they are one
+            super().memoize(obj)
+
     def save(self, obj: Any) -> None:
         if isinstance(obj, Tensor):
             obj = ["tensor", obj.requires_grad, obj.detach().cpu().numpy()]
         elif isinstance(obj, nn.Module):
-            attributes = {k: v for k, v in vars(obj).items() if not k.endswith("_hooks")}
+            attributes = {
+                name: value
+                for name, value in vars(obj).items()
+                if not (name.endswith("_hooks") or isinstance(value, Kept))
+            }
             obj = ["module", *_named(type(obj)), attributes]
         elif isinstance(obj, FunctionType) and _can_be_named(obj):
             obj = ["function", *_named(obj), obj.__defaults__, obj.__kwdefaults__]

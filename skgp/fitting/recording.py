@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import signal
 import threading
 import time
@@ -19,6 +18,7 @@ import torch
 from skgp.core.training.progress import Progress
 from skgp.core.training.ranks import ALONE, Ranks
 from skgp.exceptions import CheckpointWarning, InvalidFileError, brief
+from skgp.fitting.whole_files import put_whole
 
 _HEAD: Final = b"skgp checkpoint 1\n"
 _DIGEST: Final = 32  # bytes of SHA-256
@@ -188,15 +188,8 @@ class Recording(Progress):
         temporary = self._path.with_name(f"{self._path.name}.tmp")
         try:
             temporary.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as opened:
-                opened.write(content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            temporary.replace(file)
-            _sync(temporary.parent)
+            put_whole(content, file, temporary)
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
             return error
         return None
 
@@ -237,13 +230,3 @@ def _unpacked(content: bytes) -> dict[str, Any]:
     except Exception as error:  # of many types: it depends on what is wrong
         raise InvalidFileError(str(error)) from error
     return unpacked
-
-
-def _sync(folder: Path) -> None:
-    """Make a new name in a folder last, where folders can be opened."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

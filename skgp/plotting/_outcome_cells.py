@@ -41,12 +41,13 @@ def outcome_grid(
 def cell_densities(y: FloatArray, dist: ContinuousDistribution, output: int) -> FloatArray:
     """Densities (k, n) of n rows, averaged over cells about the outcomes y (k,).
 
-    Those of counts are probabilities of a count, as cells are as long as they hold counts.
+    Those of counts are averages over the counts in a cell.
     """
     # The mean of p(y | x) over a cell is (F(upper end) - F(lower end)) / height.
     ends = cell_ends(y)
     below = np.array([select_output(dist.cdf(end), output) for end in ends])
-    density: FloatArray = np.diff(below, axis=0) / np.diff(ends)[:, np.newaxis]
+    lengths = np.diff(np.floor(ends) if isinstance(dist, CountMixture) else ends)
+    density: FloatArray = np.diff(below, axis=0) / lengths[:, np.newaxis]
     return density
 
 

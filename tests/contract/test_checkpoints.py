@@ -21,11 +21,19 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from torch import nn
 
-from skgp import Checkpoint, DSPPRegressor, FITCRegressor, PPGPRRegressor, SVGPRegressor
+from skgp import (
+    Checkpoint,
+    DSPPRegressor,
+    FITCRegressor,
+    PPGPRRegressor,
+    SVGPRegressor,
+    load,
+    save,
+)
 from skgp.compose import CrossFittedRegressor
 from skgp.core.training.run import Run
 from skgp.exceptions import CheckpointWarning
-from skgp.fitting.checkpoint import _instructions
+from skgp.fitting.checkpoint import _instructions, _text
 from skgp.fitting.recording import Recording
 
 CASES = (*REGRESSORS, *ONE_OUTPUT, *CLASSIFIERS, *EMBEDDINGS)
@@ -416,3 +424,18 @@ def test_a_checkpoint_that_cannot_be_written(
     assert len(caught) == 1
     assert_same(model, expected)
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_model_is_the_same_after_predictions_and_copies(
+    case: Case, data: Data, tmp_path: Path
+) -> None:
+    """A warm start from any of these finds the checkpoint of the others."""
+    model = case.make(max_iter=2).fit(*rows(case, data))
+    found = _text("model", model.model_)
+    (model.transform if case in EMBEDDINGS else model.predict)(rows(case, data)[0])
+    assert _text("model", model.model_) == found
+    assert _text("model", pickle.loads(pickle.dumps(model)).model_) == found
+    save(model, tmp_path / "model.skgp")
+    assert _text("model", load(tmp_path / "model.skgp").model_) == found
+    next(model.model_.parameters()).data.add_(1.0)
+    assert _text("model", model.model_) != found

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from scipy.special import betaincc, gammainc
 
 from skgp.distributions import CountMixture, NormalMixture, concat, mix
 from skgp.scoring import crps, interval_score, nll, rmse
@@ -269,3 +270,57 @@ def test_a_crps_of_some_hundred_counts_is_that_of_all(y: float) -> None:
     at = int(y)
     missed[at] += (y - at) * (F[at] ** 2 - (1 - F[at]) ** 2)
     np.testing.assert_allclose(dist.crps([y]), missed.sum(), rtol=1e-8)
+
+
+# ---------------------------------------------------------------- far out
+
+
+def mean_over_rates(mean: float, std: float, of_rate: Any) -> float:
+    """Mean of a function of the rate, by equal steps of its logarithm f."""
+    f = np.linspace(mean - 12 * std, max(mean + 12 * std, 20.0), 400_001)
+    return float(np.trapezoid(stats.norm.pdf(f, mean, std) * of_rate(np.exp(f)), f))
+
+
+@pytest.mark.parametrize(("mean", "std"), [(-50.0, 4.0), (-60.0, 2.0), (-100.0, 8.0)])
+def test_probabilities_of_counts_far_above_their_rate(mean: float, std: float) -> None:
+    dist = CountMixture(NormalMixture.normal([mean], std), 0.0)
+    p = mean_over_rates(mean, std, lambda rate: stats.poisson.pmf(50, rate))
+    np.testing.assert_allclose(dist.logpdf(50.0), np.log(p), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("std", "dispersion", "count"),
+    [(7.0, 0.0, 2.1e14), (7.0, 0.0, 1e15), (5.0, 5.0, 1e10), (5.0, 5.0, 1e14), (7.0, 0.5, 1e12)],
+)
+def test_tails_of_large_counts(std: float, dispersion: float, count: float) -> None:
+    def above(rate: Any) -> Any:
+        if not dispersion:
+            return gammainc(count + 1.0, rate)
+        r = 1.0 / dispersion
+        return betaincc(r, count + 1.0, r / (r + rate))
+
+    dist = CountMixture(NormalMixture.normal([0.0], std), dispersion)
+    expected = mean_over_rates(0.0, std, above)
+    np.testing.assert_allclose(dist.sf(count), expected, rtol=1e-4)
+    np.testing.assert_allclose(dist.cdf(count), 1.0 - expected, rtol=1e-7)
+
+
+def test_a_part_of_next_to_no_rate_keeps_its_weight() -> None:
+    """Zeros, or about 160,000: the cdf rises from one half to one."""
+    dist = CountMixture(NormalMixture([0.0, 0.0], [[-25.0, 12.0]], [[1.0, 0.3]]), 0.0)
+    counts = np.linspace(1e4, 1.2e6, 4001)
+    cdf = dist.cdf(counts[None])[0]
+    np.testing.assert_allclose(
+        cdf, 0.5 + 0.5 * stats.norm.cdf(np.log(counts + 0.5), 12.0, 0.3), atol=1e-4
+    )
+    error = np.trapezoid((cdf - (counts >= 1.6e5)) ** 2, counts) + 1e4 * 0.25
+    np.testing.assert_allclose(dist.crps(1.6e5), error, rtol=2e-3)
+
+
+def test_quantiles_of_counts_that_are_no_longer_whole_in_floating_point() -> None:
+    dist = CountMixture(NormalMixture.normal([37.0], 0.1), 0.0)
+    low, high = dist.interval(0.9)
+    z = stats.norm.ppf(0.95)
+    np.testing.assert_allclose([low[0], high[0]], np.exp([37 - 0.1 * z, 37 + 0.1 * z]), rtol=1e-6)
+    draws = dist.rvs(4000, random_state=0)[0]
+    assert np.log(draws).mean() == pytest.approx(37.0, abs=0.01)

@@ -86,3 +86,9 @@ def test_both_columns_of_two_classes_are_kept():
         Bernoulli.of_columns([[0.5, 0.6]])
     with pytest.raises(ValueError, match="classes"):
         Bernoulli.of_columns([[0.2, 0.3, 0.5]])
+
+
+def test_masked_labels_are_refused():
+    dist = Categorical([[0.2, 0.8]] * 2, [1, 2])
+    with pytest.raises(ValueError, match="y is a masked array with 1 masked entries"):
+        dist.logpmf(np.ma.array([1, 2], mask=[False, True]))

@@ -434,3 +434,26 @@ def test_some_outputs_are_as_among_all(make, slope):
     assert dist[:0, 1].mean().shape == (0,)
     with pytest.raises(IndexError, match="no output"):
         dist[:, "d"]
+
+
+@pytest.mark.parametrize("y", [1e-6, 1e-8, 1e-12])
+def test_density_close_to_the_end_of_the_support(y):
+    """There the five points of the derivative lie beyond the domain of the inverse."""
+    dist = MonotoneTransformed(
+        NormalMixture.normal([1.0], 1.0), lambda z: inv_boxcox(z, 0.5), lambda t: boxcox(t, 0.5)
+    )
+    exact = stats.norm.logpdf(boxcox(y, 0.5), 1.0) - 0.5 * np.log(y)
+    np.testing.assert_allclose(dist.logpdf(y), exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0])
+def test_density_at_the_edge_of_a_clip_is_infinite(power):
+    """The zeros have a probability; beside them the density is what it was."""
+    dist = MonotoneTransformed(
+        NormalMixture.normal([0.5], 1.0),
+        lambda z: np.maximum(z, 0.0) ** power,
+        lambda y: np.maximum(y, 0.0) ** (1.0 / power),
+    )
+    assert np.isposinf(dist.logpdf(0.0)).all()
+    exact = stats.norm.logpdf(0.3, 0.5) - np.log(power * 0.3 ** (power - 1.0))
+    np.testing.assert_allclose(dist.logpdf(0.3**power), exact, rtol=1e-9)

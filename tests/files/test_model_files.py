@@ -377,3 +377,28 @@ def test_files_of_earlier_versions_predict_what_they_did(name: str) -> None:
     if name.startswith("stream"):
         model.partial_fit(rows, case["mean"])
         np.testing.assert_allclose(model.loss_curve_, case["loss_curve"], rtol=1e-6)
+
+
+def test_a_file_stays_if_a_new_one_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = SVGPRegressor(n_inducing=4, max_iter=2, random_state=0)
+    model.fit(np.arange(6.0)[:, None], np.arange(6.0))
+    path = tmp_path / "model.skgp"
+    save(model, path)
+    before = path.read_bytes()
+
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match="No space left"):
+            save(model.set_params(max_iter=3), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    link = tmp_path / "link.skgp"
+    link.symlink_to(path)
+    save(model, link)
+    assert link.is_symlink()
+    assert load(path).max_iter == 3

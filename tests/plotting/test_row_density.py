@@ -87,3 +87,12 @@ def test_wrong_arguments(model: Any, two_outputs: Any, ax: Axes) -> None:
         RowDensityDisplay.from_estimator(model, X, [1.0, 2.0], ax=ax)
     with pytest.raises(TypeError, match=r"of a regressor, got Bernoulli: classes have rps"):
         RowDensityDisplay.from_predictions(Bernoulli([0.2, 0.7]), ax=ax)
+
+
+def test_counts_on_a_grid_with_gaps() -> None:
+    """A cell shows the mean probability of the counts that it has, however many these are."""
+    dist = CountMixture(NormalMixture.normal([1.0], 0.4), 0.2)
+    display = RowDensityDisplay.from_predictions(dist, y_grid=[0, 1, 3, 5, 6])
+    p = np.exp(dist.logpdf(np.arange(7.0)[None])[0])
+    expected = [p[0], p[1:3].mean(), p[3:5].mean(), p[5], p[6]]
+    np.testing.assert_allclose(np.ravel(display.density), expected, rtol=1e-9)
