@@ -204,8 +204,10 @@ def test_precisions_agree_roughly(case: Case, make: Any, data: Data) -> None:
 
 @for_variational
 def test_a_larger_divergence_weight_pulls_to_the_prior(case: Case, data: Data) -> None:
+    if case.params.get("prior_mean") == "network":
+        return  # the prior itself goes through the targets
     # Natural steps of a tenth need some 200 to forget the precision that a fitted start has.
-    params = {"max_iter": 250 if case.has_covariates else 60, "learning_rate_init": 0.1}
+    params = {"max_iter": 250 if case.has_covariates else 120, "learning_rate_init": 0.1}
     weak, strong = (case.make(beta_reg=b, **params).fit(data.X, data.y) for b in (0.01, 1e4))
     assert strong.predict(data.X_new).std() < 0.8 * weak.predict(data.X_new).std()
 
@@ -410,9 +412,11 @@ def assert_different_predictions_at(model: Any, a: Any, b: Any) -> None:
 
 @for_gps
 def test_several_outputs_with_a_gpytorch_kernel(case: Case, data: Data) -> None:
-    """Each latent function trains a copy of its own."""
+    """Each latent function trains a copy of its own, unless they share one."""
     model = case.make(kernel=gpytorch.kernels.RBFKernel(), max_iter=40).fit(data.X, data.Y)
     lengthscales = [kernel.lengthscale.item() for kernel in model.stack_.top.kernel.kernels]
-    assert len(lengthscales) == len(set(lengthscales)) == case.n_functions(2)
+    n_top = 2 if case.name == "neural-dgp" else case.n_functions(2)  # ceil(3 P / 4) of two layers
+    n_kernels = 1 if case.params.get("share_kernel") else n_top
+    assert len(lengthscales) == len(set(lengthscales)) == n_kernels
     Y_new = np.column_stack([data.y_new, 100.0 - 8.0 * data.y_new + data.X_new[:, 1]])
     assert model.score(data.X_new, Y_new) > 0.7
