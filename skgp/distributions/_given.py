@@ -80,7 +80,8 @@ def check_no_label_missing(labels: Any, name: str) -> None:
         missing = sum(label is None or type(label).__name__ == "NAType" for label in labels)
         if missing:
             raise ValueError(
-                f"{name} has no label in {missing} of {len(labels)} rows: drop these rows"
+                f"{name} has no label, None or NA, in {missing} of {len(labels)} rows: drop these "
+                "rows"
             )
     assert_all_finite(labels, input_name=name)
     check_classification_targets(labels)

@@ -221,7 +221,9 @@ def test_labels_that_are_missing_are_counted(missing: Any) -> None:
     y = pd.Series(["a", missing, "b"], dtype=object if missing is None else "string")
     X = np.arange(3.0)[:, None]
     for model in (SVGPClassifier(), CrossFittedClassifier(SVGPClassifier(), cv=2)):
-        with pytest.raises(ValueError, match="y has no label in 1 of 3 rows: drop these rows"):
+        with pytest.raises(
+            ValueError, match="y has no label, None or NA, in 1 of 3 rows: drop these rows"
+        ):
             model.fit(X, y)
-    with pytest.raises(ValueError, match="y_val has no label in 1 of 3 rows"):
+    with pytest.raises(ValueError, match="y_val has no label, None or NA, in 1 of 3 rows"):
         SVGPClassifier(max_iter=1).fit(X, ["a", "a", "b"], X_val=X, y_val=y)
