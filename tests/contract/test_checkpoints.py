@@ -408,13 +408,12 @@ def test_a_checkpoint_that_cannot_be_written(
     where: str, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One warning, and the fit goes on."""
-    import skgp.fitting.recording as module
 
     def no_space(number: int) -> None:
         raise OSError(28, "No space left on device")
 
     if where == "on a full disk":
-        monkeypatch.setattr(module.os, "fsync", no_space)
+        monkeypatch.setattr("os.fsync", no_space)
     else:
         (tmp_path / "folder").write_text("")
     model = SVGPRegressor(n_inducing=5, max_iter=2, batch_size=25, random_state=0)

@@ -12,7 +12,7 @@ from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
-from skgp.core.marginal.starts import bound_per_row, start_hyperparameters
+from skgp.core.marginal.starts import bound_per_row
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation
 
@@ -163,8 +163,8 @@ def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
     monkeypatch.setattr("skgp.recipes.stack.MANY_INDUCING", 30)
     monkeypatch.setattr("skgp.recipes.stack.FEW_INDUCING", 30)
     monkeypatch.setattr("skgp.estimators.ppgpr.ALL_INDUCING", 30)
-    X, y = _rows(150, 0.02)
-    X_new = _rows(50, 0.02, seed=1)[0]
+    X, y = _rows(150, 0.05)  # beside which the jitter does not count
+    X_new = _rows(50, 0.05, seed=1)[0]
     model = make(max_iter=2, random_state=0).fit(X, y)
     stack, likelihood = model.model_.stack, model.model_.likelihood
     assert _numbers(model)[-1] == 150
@@ -251,21 +251,6 @@ def test_nor_are_there_others_than_were_asked_for(params, n_outputs):
     X, y = _rows(150, 0.01)
     model = DSPPRegressor(max_iter=1, random_state=0, **params)
     assert _numbers(model.fit(X, np.column_stack([y] * n_outputs))) == [64, 64]
-
-
-def test_a_start_of_all_rows_is_that_of_the_bound(monkeypatch):
-    """The log marginal likelihood is the collapsed bound with all inputs as inducing inputs."""
-    X, y = _rows(120, 0.1)
-    starts = []
-    for most_copies in (1.5, 0.0):
-        monkeypatch.setattr("skgp.core.marginal.starts._FEW_COPIES", most_copies)
-        kernel = make_kernel("rbf", 1, 2, 1.3)
-        posterior = FullPosterior(torch.zeros(1, 120, dtype=torch.float64), 1.0)
-        layer = SparseGP(kernel, torch.from_numpy(X)[None], posterior, 1e-8).double()
-        rows = torch.from_numpy(X), torch.from_numpy(y)[None], torch.ones(120).double()
-        noise_var = start_hyperparameters(layer, *rows, 0.1, refined=True)
-        starts.append(torch.cat([kernel.lengthscale.flatten(), kernel.variance, noise_var]))
-    np.testing.assert_allclose(*(start.detach() for start in starts), rtol=2e-3)
 
 
 def _labels(n):
