@@ -9,7 +9,8 @@ from scipy.special import betainc, betaincc, expit, gammainc, gammaincc, gammaln
 from skgp.distributions._density import LOG_SQRT_2PI, logsumexp
 from skgp.distributions._typing import BoolArray, FloatArray
 
-_NEWTON_STEPS: Final = 40
+_NEWTON_STEPS: Final = 40  # at most
+_CONVERGED: Final = 1e-12
 _REACH: Final = 8.0
 # Points, and how fast the steps between them grow: a density in f has lighter tails than the one
 # of what a count says of f.
@@ -109,8 +110,10 @@ def _peak(y: FloatArray, mean: FloatArray, var: FloatArray, a: FloatArray) -> Fl
     mode = np.where(mean < alone, np.minimum(alone, mean + var * y), alone)
     for _ in range(_NEWTON_STEPS):
         slope, curvature = _slopes(mode, y, a)
-        step = (slope + (mean - mode) / var) / (curvature + 1.0 / var)
-        mode = mode + np.clip(step, -2.0, 2.0)
+        step = np.clip((slope + (mean - mode) / var) / (curvature + 1.0 / var), -2.0, 2.0)
+        mode = mode + step
+        if (np.abs(step) < _CONVERGED).all():
+            break
     return mode
 
 
@@ -123,19 +126,32 @@ def _log_mass(f: FloatArray, y: FloatArray, a: FloatArray) -> FloatArray:
     is_poisson = a == 0.0
     k, r = np.where(y > 0.0, y, 1.0), 1.0 / np.where(is_poisson, 1.0, a)
     delta = f - np.log(k)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        excess = k * np.expm1(delta)  # of the rate over the count
+    with np.errstate(over="ignore"):
+        deviance = k * np.expm1(delta) - k * delta
         at_zero = np.where(is_poisson, -np.exp(f), -r * np.log1p(a * np.exp(f)))
-        binomial = (k + r) * np.log1p(excess / (k + r)) - k * delta
-        # The same for counts that are large beside r, of which terms of their size leave nothing:
-        # for rates above r, and below.
-        above = r * delta + (k + r) * np.log1p(r * np.expm1(-delta) / (k + r))
-        below = (k + r) * (np.log1p(np.exp(f) / r) - np.log1p(k / r)) - k * delta
-    binomial = np.where(k > r, np.where(f > np.log(r), above, below), binomial)
-    deviance = np.where(is_poisson, excess - k * delta, binomial)
+    if not is_poisson.all():
+        deviance = np.where(is_poisson, deviance, _binomial_deviance(k, f, delta, r))
     error = np.where(is_poisson, 0.0, _stirling_error(k + r) - _stirling_error(r))
     log_p = error - _stirling_error(k) - 0.5 * np.log(k * (1.0 + a * k)) - LOG_SQRT_2PI - deviance
     return np.asarray(np.where(y > 0.0, log_p, at_zero))
+
+
+def _binomial_deviance(
+    k: FloatArray, f: FloatArray, delta: FloatArray, r: FloatArray
+) -> FloatArray:
+    """(k + r) log((r + exp(f)) / (r + k)) - k delta for f = log k + delta, in three forms.
+
+    Of counts k that are large beside r the first one would be a difference of terms of their size,
+    of which nothing is left: they have a form for rates above r, and one for rates below.
+    """
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        deviance = (k + r) * np.log1p(k * np.expm1(delta) / (k + r)) - k * delta
+        is_large = k > r
+        if is_large.any():
+            above = r * delta + (k + r) * np.log1p(r * np.expm1(-delta) / (k + r))
+            below = (k + r) * (np.log1p(np.exp(f) / r) - np.log1p(k / r)) - k * delta
+            deviance = np.where(is_large, np.where(f > np.log(r), above, below), deviance)
+    return np.asarray(deviance)
 
 
 def _stirling_error(x: FloatArray) -> FloatArray:

@@ -75,7 +75,7 @@ def ordered_categories(y: Any) -> Any:
 
 
 def check_no_label_missing(labels: Any, name: str) -> None:
-    """Refuse an array (n,) of which a part, or all, are no labels of classes."""
+    """Refuse labels (n,) that are missing or not finite, and targets of a regression."""
     if labels.dtype == object:  # of None, and of pandas' NA, scikit-learn's errors name nothing
         missing = sum(label is None or type(label).__name__ == "NAType" for label in labels)
         if missing:

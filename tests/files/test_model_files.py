@@ -402,3 +402,6 @@ def test_a_file_stays_if_a_new_one_cannot_be_written(
     save(model, link)
     assert link.is_symlink()
     assert load(path).max_iter == 3
+    path.chmod(0o640)
+    save(model, path)
+    assert path.stat().st_mode & 0o777 == 0o640
