@@ -147,7 +147,7 @@ class Writer:
         return {"parameter": {**self._stored(tensor), "requires_grad": tensor.requires_grad}}
 
     def _of_module(self, module: nn.Module) -> Any:
-        named = vars(module).items()
+        named = vars(module).copy().items()  # predictions in other threads keep factors there
         attributes = {n: v for n, v in named if n not in _NEW and not isinstance(v, Kept)}
         hooks = [name for name in _NEW if name.endswith("_hooks") and vars(module)[name]]
         if hooks and (hooks != [_HOOKS_OF_GPYTORCH] or "_priors" not in attributes):

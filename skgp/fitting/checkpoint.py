@@ -132,7 +132,7 @@ class _Hasher(NumpyHasher):
         elif isinstance(obj, nn.Module):
             attributes = {
                 name: value
-                for name, value in vars(obj).items()
+                for name, value in vars(obj).copy().items()  # as other threads may keep factors
                 if not (name.endswith("_hooks") or isinstance(value, Kept))
             }
             obj = ["module", *_named(type(obj)), attributes]

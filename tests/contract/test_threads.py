@@ -3,7 +3,8 @@
 import copy
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
@@ -14,7 +15,9 @@ from contract_cases import CLASSIFIERS, ONE_PER_CLASS, Case, make_data, make_lab
 from sklearn.base import is_classifier
 from torch import nn
 
-from skgp import PPGPRClassifier, PPGPRRegressor
+from skgp import PPGPRClassifier, PPGPRRegressor, SVGPRegressor
+from skgp.core.layers.kept import Content
+from skgp.core.layers.sparse import SparseLayer
 from skgp.estimators.baselines import MCDropoutRegressor
 
 pytestmark = pytest.mark.usefixtures("short_start")
@@ -94,3 +97,31 @@ def test_predictions_from_several_threads_are_those_from_one(model: Any) -> None
     for found in parallel(joblib.delayed(of_thread)() for _ in range(n_threads)):
         for each in found:
             np.testing.assert_array_equal(each, expected)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+@pytest.mark.parametrize(
+    "read",
+    [Content.of, SparseLayer.__getstate__],
+    ids=["content", "pickle"],
+)
+def test_a_layer_is_read_while_a_prediction_keeps_factors(read: Callable[[nn.Module], Any]) -> None:
+    rows = make_data(40)
+    model = SVGPRegressor(max_iter=1, n_inducing=8, random_state=0).fit(rows.X, rows.y)
+    (layer,) = (m for m in model.model_.modules() if isinstance(m, SparseLayer))
+    layer.known_factors()
+    kept, stop = layer._kept, threading.Event()
+
+    def keep_and_forget() -> None:
+        while not stop.is_set():
+            vars(layer)["_kept"] = kept
+            del vars(layer)["_kept"]
+
+    with ThreadPoolExecutor(1) as other:
+        keeping = other.submit(keep_and_forget)
+        try:
+            for _ in range(3000):
+                read(layer)
+        finally:
+            stop.set()
+    keeping.result()

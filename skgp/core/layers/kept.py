@@ -20,7 +20,8 @@ class Content(NamedTuple):
     @classmethod
     def of(cls, module: nn.Module) -> Self:
         """The present content, not a copy."""
-        attributes = (item for part in module.modules() for item in vars(part).items())
+        # Copies: another thread may keep factors in a part at any time.
+        attributes = (item for part in module.modules() for item in vars(part).copy().items())
         settings = [(name, value) for name, value in attributes if isinstance(value, _SETTINGS)]
         return cls(settings, [*module.parameters(), *module.buffers()])
 

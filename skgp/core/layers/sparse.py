@@ -78,7 +78,7 @@ class SparseLayer(Layer):
     _kept: Kept | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_kept"}
+        return {name: value for name, value in vars(self).copy().items() if name != "_kept"}
 
     def known_factors(self) -> Factors:
         content = Content.of(self)
