@@ -102,15 +102,19 @@ class CountMixture(ContinuousDistribution):
 
     def mean(self) -> FloatArray:
         weights, mean, std, _ = self._components(slice(None))
-        return self._shaped(np.sum(weights * np.exp(mean + 0.5 * std**2), axis=1))
+        with np.errstate(over="ignore"):
+            each = np.exp(mean + 0.5 * std**2)
+        return self._shaped(_shares(weights, each).sum(axis=1))
 
     def var(self) -> FloatArray:
         # Of each component, and of their means: a difference of squares would cancel.
         weights, mean, std, a = self._components(slice(None))
-        each = np.exp(mean + 0.5 * std**2)
-        total = np.sum(weights * each, axis=1, keepdims=True)
-        within = each + each**2 * ((1.0 + a) * np.expm1(std**2) + a)
-        return self._shaped(np.sum(weights * (within + (each - total) ** 2), axis=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = np.exp(mean + 0.5 * std**2)
+            total = _shares(weights, each).sum(axis=1, keepdims=True)
+            within = each + each**2 * ((1.0 + a) * np.expm1(std**2) + a)
+            found = _shares(weights, within + (each - total) ** 2).sum(axis=1)
+        return self._shaped(np.where(np.isinf(total[:, 0]), np.inf, found))
 
     def cov(self) -> FloatArray:
         """Variance as a matrix over the single output.
@@ -353,3 +357,8 @@ def _nodes(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     order = np.argsort(counts, kind="stable")
     order = order[weights[order] != 0.0]
     return counts[order], weights[order]
+
+
+def _shares(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Weighted values; those of weight zero, which may be infinite, have none."""
+    return np.multiply(weights, values, where=weights > 0.0, out=np.zeros(values.shape))

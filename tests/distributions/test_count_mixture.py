@@ -324,3 +324,13 @@ def test_quantiles_of_counts_that_are_no_longer_whole_in_floating_point() -> Non
     np.testing.assert_allclose([low[0], high[0]], np.exp([37 - 0.1 * z, 37 + 0.1 * z]), rtol=1e-6)
     draws = dist.rvs(4000, random_state=0)[0]
     assert np.log(draws).mean() == pytest.approx(37.0, abs=0.01)
+
+
+def test_moments_of_components_that_overflow() -> None:
+    """Infinite, without a warning, if they have a weight, and out of the way if they have none."""
+    known = CountMixture(NormalMixture.normal([1.0], 0.5))
+    without = CountMixture(NormalMixture([0.0, -np.inf], [[1.0, 800.0]], 0.5))
+    np.testing.assert_allclose(without.mean(), known.mean(), rtol=1e-15)
+    np.testing.assert_allclose(without.var(), known.var(), rtol=1e-15)
+    with_some = CountMixture(NormalMixture(np.log([0.5, 0.5]), [[1.0, 800.0]], 0.5))
+    assert with_some.mean() == with_some.var() == with_some.std() == np.inf
