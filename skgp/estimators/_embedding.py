@@ -29,6 +29,7 @@ from skgp.fitting.rows import Rows, check_magnitude, check_observed
 from skgp.fitting.table import Array, Scale
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
+_START_DECIMALS: Final = 9  # of where latent inputs of unit variance start
 _ROWS: Final = 1024  # whose inputs are looked for at a time, at most
 
 
@@ -247,7 +248,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         check_magnitude(Y, "X")
         scaled = Scale(Y, None, self.normalize_X).apply(Y)
         start = principal_scores(torch.from_numpy(scaled).nan_to_num(), self.n_components)
-        return Rows(start.numpy(), Y, None)
+        # Without what rounding does in sums of rows in another order: their keys are of both.
+        return Rows(start.numpy().round(_START_DECIMALS), Y, None)
 
     def _table_rows(self, X: Any, *, reset: bool) -> Array:
         # A copy, because the training rows are kept.

@@ -318,6 +318,10 @@ class Table:
             read_at_random(self.X)
         return self._order[torch.randperm(n, generator=generator)]
 
+    def ordered(self) -> Tensor:
+        """Numbers of the rows in an order that is the same however the table is sorted."""
+        return self._order
+
     @cached_property
     def _order(self) -> Tensor:
         return torch.from_numpy(np.argsort(self.keys, kind="stable"))

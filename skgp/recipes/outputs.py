@@ -21,6 +21,7 @@ from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.nodes.rules import NodeRule
+from skgp.core.numerics.principal import principal_axes
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import pick
@@ -211,9 +212,8 @@ def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
     Latent functions of unit variance then reproduce the covariance of outputs (n, P), whose rows
     have weights (n,).
     """
-    eigenvalues, directions = torch.linalg.eigh((Y.mT * weight) @ Y / weight.sum())
-    std = eigenvalues[-n_latents:].clamp_min(_LEAST_VAR).sqrt()
-    return (directions[:, -n_latents:] * std).flip(1)
+    variances, directions = principal_axes((Y.mT * weight) @ Y / weight.sum())
+    return directions[:, :n_latents] * variances[:n_latents].clamp_min(_LEAST_VAR).sqrt()
 
 
 @dataclass(frozen=True)

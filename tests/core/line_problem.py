@@ -33,6 +33,9 @@ class Rows:
     def n_data(self) -> float:
         return self.weight * len(self.x)
 
+    def ordered(self) -> Tensor:
+        return torch.arange(len(self.x))
+
     def shuffled(self, generator: torch.Generator) -> Tensor:
         return torch.randperm(len(self.x), generator=generator)
 

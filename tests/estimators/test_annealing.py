@@ -25,6 +25,9 @@ class Rows:
     def __len__(self) -> int:
         return 4
 
+    def ordered(self) -> torch.Tensor:
+        return torch.arange(4)
+
     def shuffled(self, generator: torch.Generator) -> torch.Tensor:
         return torch.randperm(4, generator=generator)
 

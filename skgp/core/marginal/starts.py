@@ -15,6 +15,7 @@ from skgp.core.marginal.exact import exact_log_marginal
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
+from skgp.core.numerics.principal import principal_axes
 from skgp.core.numerics.weak_prior import log_weak_prior
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
@@ -257,7 +258,7 @@ def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
     """Principal directions of x (n, D), rows weighted by (n,): columns, the leading first."""
     centred = x - weight @ x / weight.sum()
     scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
-    return torch.linalg.eigh(scatter).eigenvectors.flip(-1)
+    return principal_axes(scatter)[1]
 
 
 def principal_scores(x: Tensor, n_scores: int) -> Tensor:

@@ -41,6 +41,9 @@ class Data(Protocol):
     def n_outputs(self) -> int:
         """Numbers that a row observes, and over which its loss is a sum."""
 
+    def ordered(self) -> Tensor:
+        """Indices (n,) of the rows in an order that is the same however they are sorted."""
+
     def shuffled(self, generator: torch.Generator) -> Tensor:
         """Indices (n,) of the rows in the order of an epoch."""
 

@@ -191,9 +191,8 @@ class Run(Generic[ModuleT]):
         return loss
 
     def _batches(self) -> Iterator[Tensor]:
-        n = len(self.data)
-        if self.n_batches == 1:
-            yield torch.arange(n)
+        if self.n_batches == 1:  # draws of rows go by their places
+            yield self.data.ordered()
             return
         yield from self.data.shuffled(self.generator).tensor_split(self.n_batches)
 
