@@ -126,8 +126,8 @@ def test_temperature_agrees_with_a_descent(n_classes: int) -> None:
     p = np.exp(log_softmax(logits, axis=1))
     dist: Any = Bernoulli(p[:, 1], labels) if n_classes == 2 else Categorical(p, labels)
 
-    n_used = np.count_nonzero(WEIGHT)
-    q = (n_used * np.eye(n_classes)[codes] + 1.0 / n_classes) / (n_used + 1)
+    n = WEIGHT.sum()
+    q = (n * np.eye(n_classes)[codes] + 1.0 / n_classes) / (n + 1.0)
 
     def loss(beta: Any) -> float:
         return -float(WEIGHT @ (q * log_softmax(beta[0] * logits, axis=1)).sum(axis=1))
@@ -146,6 +146,13 @@ def test_labels_that_are_all_right_are_not_certain(n: int) -> None:
     dist = Bernoulli(np.full(n, 0.8))
     p = np.asarray(tempered(dist, best_temperature(dist, np.ones(n), np.ones(n))))
     np.testing.assert_allclose(p[:, 1], (n + 0.5) / (n + 1), rtol=1e-6)
+
+
+def test_a_weight_of_three_is_a_row_three_times() -> None:
+    p, y = np.array([0.7, 0.9, 0.2, 0.6]), np.array([1, 1, 0, 0])
+    weighted = best_temperature(Bernoulli(p), y, np.full(4, 3.0))
+    repeated = best_temperature(Bernoulli(p.repeat(3)), y.repeat(3), np.ones(12))
+    assert weighted == pytest.approx(repeated, rel=1e-6)
 
 
 def test_smoothing_does_not_change_the_temperature_of_many_rows() -> None:

@@ -29,9 +29,9 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
 
         sum_i w_i (sum_c q_i(c) log p_i(c) / T - log sum_c p_i(c)^(1/T))
 
-    Of n rows and C classes, q_i(c) is 1 / (C (n + 1)), plus n / (n + 1) for the label of the row:
-    as if one more row had each class in equal parts ([2]_, section 2.2). Without it, labels that
-    are all right would make all probabilities zero or one.
+    With the sum n of all weights and C classes, q_i(c) is 1 / (C (n + 1)), plus n / (n + 1) for the
+    label of the row: as if one more row had each class in equal parts ([2]_, section 2.2). Without
+    it, labels that are all right would make all probabilities zero or one.
 
     Parameters
     ----------

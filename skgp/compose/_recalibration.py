@@ -96,8 +96,8 @@ def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> 
     """Temperature T under which smoothed labels y have the highest log probability.
 
     Probabilities become p^(1/T), normalised: Guo et al. (2017), "On calibration of modern neural
-    networks", section 4.2. The factor of a class is 1/T on the logits, whose scale it is. Of n rows
-    the label of each has the weight n / (n + 1), and all classes share the rest: Platt (1999),
+    networks", section 4.2. The factor of a class is 1/T on the logits, whose scale it is. Where
+    weights sum to n each label has the share n / (n + 1), and all classes the rest: Platt (1999),
     "Probabilistic outputs for support vector machines", section 2.2, with one row more in all.
     So labels that are all right do not make all probabilities zero or one.
 
@@ -117,7 +117,8 @@ def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> 
     dist, y, weight = dist[used], y[used], weight[used]
     logits = _floored(np.asarray(dist))
     of_label = logits[np.asarray(y)[:, None] == dist.classes]
-    smoothed = (len(y) * of_label + logits.mean(axis=1)) / (len(y) + 1)
+    n_rows = weight.sum()
+    smoothed = (n_rows * of_label + logits.mean(axis=1)) / (n_rows + 1.0)
 
     def log_probability(temperature: float) -> float:
         total = logsumexp(logits / temperature, axis=1)

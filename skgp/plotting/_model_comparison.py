@@ -103,7 +103,7 @@ class ModelComparisonDisplay(Display):
 
         Parameters
         ----------
-        results : iterable of dict, or pandas DataFrame
+        results : iterable of dict, or pandas or polars DataFrame
             One record per data set, method and split with the keys or columns "dataset", "method",
             "split" and that of the metric. Data sets and methods are drawn in the order of their
             first appearance.
@@ -154,7 +154,8 @@ class ModelComparisonDisplay(Display):
         ----------
         ax : matplotlib Axes or array of Axes, default=None
             Axes whose place the panels take; or the panels themselves, one per data set, such as
-            `axes_` of another display; or None for those of a new figure.
+            `axes_` of another display, whose titles then say which is whose; or None for those of
+            a new figure.
         name : str, default=None
             Label of the points; `self.name` if None.
         metric : str, default=None
@@ -169,8 +170,9 @@ class ModelComparisonDisplay(Display):
         Raises
         ------
         ValueError
-            If `ax` is an array of another number of axes than there are data sets, or is to be
-            divided but does not come from subplots or add_subplot.
+            If `ax` is an array of another number of axes than there are data sets, or with titles
+            of some of them alone, or is to be divided but does not come from subplots or
+            add_subplot.
         """
         self.axes_ = self._panels(ax)
         label = self.name if name is None else name
@@ -181,8 +183,9 @@ class ModelComparisonDisplay(Display):
         ):
             self.errorbars_.append(panel.errorbar(mean, self.methods, xerr=bar, **style))
             panel.set(title=dataset, xlabel=self.metric if metric is None else metric)
-            panel.margins(x=0.1, y=0.5 / len(self.methods))
-            panel.yaxis.set_inverted(True)
+            panel.margins(x=0.1)
+            # Every method has its place in every panel, with a result or without.
+            panel.set_ylim(max(panel.get_yticks()) + 0.5, -0.5)
             panel.grid(axis="y", color="0.9")
         if label is not None:
             self.axes_[min(len(self.axes_), _PANEL_COLUMNS) - 1].legend(
@@ -201,7 +204,7 @@ class ModelComparisonDisplay(Display):
                     "a single one to divide."
                 )
             self._begin(panels[0])
-            return panels
+            return self._by_title(panels)
         n_columns = min(n_panels, _PANEL_COLUMNS)
         n_rows = -(-n_panels // n_columns)
         size = (1.2 + 2.2 * n_columns, n_rows * (1.1 + 0.25 * len(self.methods)))
@@ -220,15 +223,28 @@ class ModelComparisonDisplay(Display):
             panel.tick_params(labelleft=i % n_columns == 0)
         return panels
 
+    def _by_title(self, panels: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        """Panels in the order of the data sets, if these are their titles."""
+        by_title = {panel.get_title(): panel for panel in panels}
+        found = [dataset for dataset in self.datasets if dataset in by_title]
+        if not found:
+            return panels
+        if len(found) < len(panels):
+            raise ValueError(f"ax has the titles {[*by_title]}, the data sets are {self.datasets}.")
+        return np.array([by_title[dataset] for dataset in self.datasets])
+
 
 def _collect(results: Any, metric: str) -> dict[tuple[str, str], dict[Any, float]]:
     """Values of the metric by data set and method, and then by split."""
-    records = results.to_dict("records") if hasattr(results, "to_dict") else results
+    if hasattr(results, "to_dicts"):
+        records = results.to_dicts()
+    else:
+        records = results.to_dict("records") if hasattr(results, "to_dict") else results
     scores: dict[tuple[str, str], dict[Any, float]] = {}
     for number, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise TypeError(
-                "results must be a list of dicts or a pandas DataFrame: its items are of type "
+                "results must be a list of dicts or a DataFrame: its items are of type "
                 f"{type(record).__name__}."
             )
         missing = [key for key in (*_KEYS, metric) if key not in record]

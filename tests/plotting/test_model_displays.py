@@ -228,3 +228,33 @@ def test_comparison_errors(ax: Axes) -> None:
         draw(records(), ax=Figure().subplots(1, 3))
     with pytest.raises(ValueError, match="ax must come from subplots or add_subplot"):
         draw(records(), ax=Figure().add_axes((0, 0, 1, 1)))
+
+
+def scores(*rows: tuple[str, str, float]) -> list[dict[str, Any]]:
+    return [{"dataset": d, "method": m, "split": 0, "nll": v} for d, m, v in rows]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_methods_stand_at_their_labels_without_some_results(ax: Axes, order: int) -> None:
+    rows = [("p", "A", 1.0), ("p", "B", 2.0), ("p", "C", 3.0), ("q", "C", 5.0)]
+    display = ModelComparisonDisplay.from_results(scores(*rows[::order]), metric="nll", ax=ax)
+    assert [panel.get_ylim() for panel in display.axes_] == [(2.5, -0.5)] * 2
+    by_title = {panel.get_title(): panel for panel in display.axes_}
+    (point,) = (line for line in by_title["q"].get_lines() if np.isfinite(line.get_xdata()).any())
+    heights = dict(zip(point.get_xdata(), point.get_ydata(orig=False), strict=True))
+    assert heights[5.0] == display.methods.index("C")
+
+
+def test_panels_of_another_display_are_found_by_their_titles(ax: Axes) -> None:
+    old = scores(("pol", "SVGP", 1.0), ("bike", "SVGP", -4.0))
+    new = scores(("bike", "DSPP", -5.0), ("pol", "DSPP", 2.0))
+    first = ModelComparisonDisplay.from_results(old, metric="nll", ax=ax)
+    second = ModelComparisonDisplay.from_results(new, metric="nll", ax=first.axes_)
+    assert [panel.get_title() for panel in first.axes_] == ["pol", "bike"]
+    assert [panel.get_title() for panel in second.axes_] == ["bike", "pol"]
+    drawn = [[line.get_xdata()[0] for line in panel.get_lines()] for panel in first.axes_]
+    assert drawn == [[1.0, 2.0], [-4.0, -5.0]]
+    assert first.axes_[0].get_ylim() == (1.5, -0.5)  # one place for each of two methods
+    other = scores(("pol", "DSPP", 2.0), ("kin8nm", "DSPP", 2.0))
+    with pytest.raises(ValueError, match=r"titles \['pol', 'bike'\], the data sets are"):
+        ModelComparisonDisplay.from_results(other, metric="nll", ax=first.axes_)
