@@ -348,5 +348,11 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _remembered(self) -> dict[str, Any]:
         """What a fit remembers: latent functions at a row are one, or one for each class."""
-        n_latents = pick(Classes, self).n_latents(len(self.classes_))
+        n_latents = self._n_latents
         return {"_output_shape": () if n_latents == 1 else (n_latents,)}
+
+    @property
+    def _n_latents(self) -> int:
+        """Latent functions at a row; none before there are classes."""
+        classes = getattr(self, "classes_", ())
+        return pick(Classes, self).n_latents(len(classes)) if len(classes) else 0

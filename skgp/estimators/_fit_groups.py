@@ -58,6 +58,15 @@ OPTIMUM_OR_EPOCHS: Final = Deviation(
         (but at least 3), more if they are fewer than $least_steps steps.
     """,
 )
+# `max_iter` of a family whose start is close to the optimum.
+EPOCHS_OF_CLASSES: Final = Deviation(
+    text="""
+    max_iter : int or "auto", default=$default
+        Number of epochs. "auto" takes $auto_epochs: fewer if these are more than $most_steps steps
+        (but at least 3), more if they are fewer than $least_steps steps, or than 300 from 1,000
+        rows on with one latent function (for two classes, or ordered ones).
+    """,
+)
 # `max_iter` and `early_stopping` of a family that finds its epochs by held-out rows.
 FOUND_EPOCHS: Final = Deviation(
     text="""

@@ -8,15 +8,17 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
+from skgp.estimators._fit_groups import EPOCHS_OF_CLASSES
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import CLASS_EPOCHS, stack_recipe
+from skgp.recipes.assemble import CLASS_EPOCHS, ONE_FUNCTION_EPOCHS, stack_recipe
 from skgp.recipes.outputs import Classes
 from skgp.recipes.warping import Warping
 
 
 @family(
     texts={"auto_epochs": "30", "least_steps": "30", "of_several": "softmax"},
+    max_iter=EPOCHS_OF_CLASSES,
     covariance=Deviation.choice("full", "diagonal", "delta"),
 )
 class SVGPClassifier(Classifier):
@@ -128,5 +130,5 @@ class SVGPClassifier(Classifier):
             warping=pick(Warping, self),
             shares_kernel=self.share_kernel,
             pulled=True,
-            epochs=CLASS_EPOCHS,
+            epochs=ONE_FUNCTION_EPOCHS if self._n_latents == 1 else CLASS_EPOCHS,
         )

@@ -32,6 +32,7 @@ _ANNEALED: Final = 0.2  # share of the epochs there, at the end
 FEW_BATCHES: Final = 10
 _PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
 _WORTHWHILE: Final = 0.01  # that gain, in nats per row
+_MANY_ROWS: Final = 1000  # from which `least_steps_of_many` counts
 _FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
 _RETREATS: Final = 6  # there, to the best state with shorter steps
 _FEW_RETREATS: Final = 2  # of one batch, to the lowest loss; a loss may be random
@@ -96,6 +97,8 @@ class Epochs:
         Epochs.
     least_steps, most_steps : int
         Steps, between which the epochs are chosen.
+    least_steps_of_many : int
+        The least steps from 1,000 rows on, if these are more.
     longest : int
         Up to which a cross-validation of a table of one batch looks for the number of epochs, for a
         family that has early_stopping="auto".
@@ -106,21 +109,25 @@ class Epochs:
 
     usual: int = 100
     least_steps: int = 500
+    least_steps_of_many: int = 0
     most_steps: int = 10_000
     longest: int = 0
     steady: float = 1.0
 
-    def number(self, n_batches: int) -> int:
-        """Epochs of so many batches each."""
+    def number(self, n_rows: int, n_batches: int) -> int:
+        """Epochs of so many rows and batches each."""
         most = max(self.most_steps // n_batches, _FEWEST)
-        return max(min(self.usual, most), math.ceil(self.least_steps / n_batches))
+        least = self.least_steps
+        if n_rows >= _MANY_ROWS:
+            least = max(least, self.least_steps_of_many)
+        return max(min(self.usual, most), math.ceil(least / n_batches))
 
 
 def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: int) -> Plan:
     """The plan of minibatches of n rows: one cycle, or as long as held-out rows allow."""
     batch_size, is_auto = minibatch.batch_size, minibatch.max_iter == "auto"
     n_batches = count_batches(n, batch_size)
-    usual = epochs.number(n_batches) if is_auto else int(minibatch.max_iter)
+    usual = epochs.number(n, n_batches) if is_auto else int(minibatch.max_iter)
     plan = Plan(
         max_iter=usual,
         batch_size=batch_size,

@@ -1,6 +1,7 @@
 """Recipes of the stacks, from an estimator's parameters and what its family chooses."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -52,6 +53,8 @@ LONGEST: Final = 400  # epochs of a cross-validation
 SIGMA_POINT_EPOCHS: Final = Epochs(usual=40, least_steps=100, most_steps=2000, longest=LONGEST)
 # The start is close to where the bound is high, and with more steps the probabilities overfit.
 CLASS_EPOCHS: Final = Epochs(usual=30, least_steps=30)
+# Not those of one function of many rows.
+ONE_FUNCTION_EPOCHS: Final = replace(CLASS_EPOCHS, least_steps_of_many=300)
 PREDICTIVE_EPOCHS: Final = Epochs(longest=LONGEST)
 LONGER_STEPS: Final = 3.0  # relative rate of regressors that are averages; classifiers lose
 
