@@ -10,6 +10,7 @@ from skgp.compose._cross_fitted import Array, CrossFitted, mixed
 from skgp.compose._predict_dist import predict_joint, predict_latent
 from skgp.compose._recalibration import best_scale, stretched
 from skgp.compose._scalable import check_scalable
+from skgp.distributions._given import target_values
 from skgp.distributions._r2 import r2_of_observed
 
 
@@ -247,9 +248,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return {}
 
     def _best_scale(self, dist: Any, y: Any, weight: Array) -> float:
-        masked = isinstance(y, np.ma.MaskedArray)
-        values = y.astype(np.float64).filled(np.nan) if masked else np.asarray(y, np.float64)
-        return best_scale(dist, values, weight)
+        return best_scale(dist, target_values(y, "y"), weight)
 
     def _scaled(self, dist: Any, scale: float) -> Any:
         return dist if scale == 1.0 else stretched(dist, scale)

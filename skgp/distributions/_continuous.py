@@ -12,6 +12,7 @@ from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution
 from skgp.distributions._given import check_order, output_names, without_mask
 from skgp.distributions._html import MOST_COLUMNS, Picture
+from skgp.distributions._times import refuse_times
 from skgp.distributions._typing import FloatArray, Names
 
 if TYPE_CHECKING:
@@ -333,7 +334,11 @@ class ContinuousDistribution(Distribution):
     def _given(self, y: npt.ArrayLike, name: str) -> FloatArray:
         """Values of outputs, in their order, NaN where masked."""
         check_order(name, output_names(y), self.output_names)
-        return np.asarray(without_mask(y), dtype=np.float64)
+        refuse_times(y, name)
+        given: Any = without_mask(y)
+        if hasattr(given, "iloc"):  # of pandas, whose missing entries may be no numbers
+            given = given.to_numpy(np.float64, na_value=np.nan)
+        return np.asarray(given, dtype=np.float64)
 
     def _points(self, y: npt.ArrayLike) -> FloatArray:
         """`y` as an array of shape `shape`, or with a last axis of k points for each."""

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite
+from sklearn.utils.validation import assert_all_finite, check_array
 
+from skgp.distributions._times import refuse_times
 from skgp.distributions._typing import FloatArray, Names
 
 
@@ -39,6 +40,26 @@ def without_mask(y: Any) -> Any:
         return y
     filled: FloatArray = np.ma.filled(y.astype(np.float64), np.nan)
     return filled
+
+
+def target_values(y: Any, name: str) -> FloatArray:
+    """Targets (n,) or (n, P) as numbers, NaN where they are missing by a mask, NA or None.
+
+    Raises
+    ------
+    ValueError
+        For dates, times and durations, infinite numbers, and what is no number.
+    """
+    refuse_times(y, name)
+    return np.asarray(
+        check_array(
+            without_mask(y),
+            dtype=np.float64,
+            ensure_2d=False,
+            ensure_all_finite="allow-nan",
+            input_name=name,
+        )
+    )
 
 
 def output_names(y: Any) -> Names:

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
-from skgp.distributions._given import check_order, output_names, without_mask
+from skgp.distributions._given import check_order, output_names, target_values, without_mask
 from skgp.distributions._typing import FloatArray, Names
 
 
@@ -34,13 +34,10 @@ def r2_of_observed(y: Any, mean: FloatArray, names: Names, sample_weight: Any = 
         shape than `mean`.
     """
     check_order("y", output_names(y), names)
-    filled = without_mask(y)
-    values: FloatArray = check_array(
-        filled, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
-    )
+    values = target_values(y, "y")
     seen = ~np.isnan(values)
     if seen.all() or values.ndim == 1 or values.shape != mean.shape:
-        return float(r2_score(filled, mean, sample_weight=sample_weight))
+        return float(r2_score(without_mask(y), mean, sample_weight=sample_weight))
     empty = np.flatnonzero(~seen.any(axis=0))
     if empty.size:
         raise ValueError(f"y has no observed entry in column {empty[0]}: score rows that have some")

@@ -19,9 +19,10 @@ from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
 from skgp.distributions._given import unmasked
+from skgp.distributions._times import refuse_times
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
-from skgp.fitting.arguments import reading, refuse_sparse, refuse_times
+from skgp.fitting.arguments import reading, refuse_sparse
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.model import Model
 from skgp.fitting.predict import Chunks, normal_mixtures
@@ -224,7 +225,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
 
     @property
     def _n_features_out(self) -> int:
-        return self._training_posterior().mean.shape[1]
+        return self._trained().mean.shape[1]
 
     def _targets(self) -> Targets:
         # Inputs are not scaled: their prior is N(0, I).
@@ -236,10 +237,16 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return normal_mixtures(model, fitted._inputs(Z), model.predictor(), fitted._output_shape)
 
     def _training_posterior(self) -> RowMoments:
+        """Of each row: equal rows were trained one by one, and all have that of the first."""
+        fitted = self._snapshot()
+        first = _find_equal(fitted._rows, fitted._rows)
+        return RowMoments(*(moment[first] for moment in fitted._trained()))
+
+    def _trained(self) -> RowMoments:
+        """The posterior of each training row, as it was trained."""
         inputs = self._snapshot().model_.inputs
         assert inputs is not None
-        local = inputs.posterior.of_rows(slice(None))
-        return RowMoments(*(moment.detach() for moment in local))
+        return RowMoments(*(m.detach() for m in inputs.posterior.of_rows(slice(None))))
 
     def _rows_of_table(self, X: Any) -> Rows:
         """Outputs are the table, inputs where the means of the latent inputs start."""

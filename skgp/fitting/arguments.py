@@ -4,7 +4,6 @@ import copy
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import date, time, timedelta
 from numbers import Integral, Real
 from typing import Any, Final
 
@@ -18,10 +17,9 @@ from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.maps import kept_on_disk
 from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
 from skgp.distributions._given import unmasked
+from skgp.distributions._times import refuse_times
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
-
-_TIMES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)  # also those of pandas
 
 _MOST_NAMED: Final = 10  # columns in a message
 _TEXT: Final = "could not convert string"
@@ -125,59 +123,6 @@ def refuse_sparse(X: Any, name: str) -> None:
             f"{name}.toarray(), or let the step before return a dense array, as "
             "OneHotEncoder(sparse_output=False) does"
         )
-
-
-def refuse_times(values: Any, name: str) -> None:
-    """Refuse dates, times and durations: NumPy makes numbers of them, in a unit that is lost.
-
-    Parameters
-    ----------
-    values : array-like of shape (n,) or (n, D)
-        Also objects of pandas and polars.
-    name : str
-        Of the argument.
-
-    Raises
-    ------
-    ValueError
-        Naming the column, where it has a name.
-    """
-    if hasattr(values, "columns") and hasattr(values, "dtypes"):
-        found = [
-            f"{name} has the column {column!r} of {dtype}"
-            for column, dtype in zip(values.columns, values.dtypes, strict=True)
-            if _is_time(dtype) or _begins_with_time(dtype, values[column])
-        ]
-    else:
-        dtype = getattr(values, "dtype", None)
-        found = [f"{name} holds dates or times"] * (
-            _is_time(dtype) or _begins_with_time(dtype, values)
-        )
-    if found:
-        raise ValueError(
-            f"{found[0]}: convert dates to numbers, such as days since a fixed one, "
-            "(d - pd.Timestamp('2020-01-01')).dt.total_seconds() / 86400, and durations d by "
-            "d.dt.total_seconds() / 86400"
-        )
-
-
-def _is_time(dtype: Any) -> bool:
-    """Whether a type of NumPy, pandas or polars is one of dates, times or durations."""
-    if hasattr(dtype, "is_temporal"):
-        return bool(dtype.is_temporal())
-    return getattr(dtype, "kind", None) in ("M", "m")
-
-
-def _begins_with_time(dtype: Any, values: Any) -> bool:
-    """Whether a list, or an array or column of objects, has a date or time in its first row."""
-    if not isinstance(values, list | tuple) and dtype != np.dtype(object):
-        return False
-    entries = [values.iloc[0] if hasattr(values, "iloc") else values[0]] if len(values) else []
-    if entries and isinstance(entries[0], list | tuple | np.ndarray):
-        if _is_time(getattr(entries[0], "dtype", None)):
-            return True
-        entries = list(entries[0])
-    return any(isinstance(entry, _TIMES) for entry in entries)
 
 
 def check_class_weight(class_weight: Mapping[Any, Any]) -> None:

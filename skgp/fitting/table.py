@@ -319,8 +319,13 @@ class Table:
         return self._order[torch.randperm(n, generator=generator)]
 
     def ordered(self) -> Tensor:
-        """Numbers of the rows in an order that is the same however the table is sorted."""
-        return self._order
+        """Numbers of the rows in lexicographic order: however they come, and in whatever units."""
+        return self._sorted
+
+    @cached_property
+    def _sorted(self) -> Tensor:
+        columns = [*self.X.T, *self.Y.T]
+        return torch.from_numpy(np.lexsort(columns[::-1]))
 
     @cached_property
     def _order(self) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.distributions import ContinuousDistribution
-from skgp.distributions._given import check_order, output_names, without_mask
+from skgp.distributions._given import check_order, output_names, target_values
 from skgp.plotting._observed import FloatArray, check_output, select_output
 
 
@@ -83,7 +83,7 @@ class InputLine:
         if y is None:
             return None
         check_order("y", output_names(y), dist.output_names)
-        targets = np.asarray(without_mask(y), dtype=np.float64)
+        targets = target_values(y, "y")
         expected = (len(self.observed), *dist.shape[1:])
         if targets.shape != expected:
             raise ValueError(

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
-from skgp.distributions._given import without_mask
+from skgp.distributions._given import target_values
 from skgp.plotting._display import (
     Display,
     add_legend,
@@ -222,9 +222,7 @@ class RowDensityDisplay(Display):
         observed, chosen = None, check_output(output, dist)
         if y is not None:
             Observed.check(y, dist, output)  # for its errors
-            observed = np.asarray(without_mask(y), dtype=np.float64).reshape(n_rows, -1)[
-                rows, chosen
-            ]
+            observed = target_values(y, "y").reshape(n_rows, -1)[rows, chosen]
         part = dist[rows]
         outcomes = outcome_grid(y_grid, part, chosen, observed)
         density = cell_densities(outcomes, part, chosen).T

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from skgp.distributions import ContinuousDistribution, DiscreteDistribution
-from skgp.distributions._given import check_order, output_names, without_mask
+from skgp.distributions._given import check_order, output_names, target_values, without_mask
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -124,13 +124,7 @@ def check_targets(
             "these are lower and upper bounds of censored targets, only nll is a proper score."
         )
     check_order("y_true", output_names(y_true), dist.output_names)
-    y: FloatArray = check_array(
-        without_mask(y_true),
-        dtype=np.float64,
-        ensure_2d=False,
-        ensure_all_finite="allow-nan",
-        input_name="y_true",
-    )
+    y = target_values(y_true, "y_true")
     if y.shape != dist.shape:
         # Never broadcast: (n,) against (n, 1) would silently score every pair of rows.
         one_output = y.size == np.prod(dist.shape)

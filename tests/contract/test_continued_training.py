@@ -67,6 +67,7 @@ def test_warm_start_goes_on(case: Case, data: Data) -> None:
 @for_minibatches
 def test_a_fit_that_goes_on_does_not_leave_the_optimum(case: Case, data: Data) -> None:
     """At the full rate the loss rises at once, most where the memory of gradients is lost."""
+    case.skip_if_a_network_is_the_mean()
     without_chance = case.known({"dropout": 0.0})
     model = case.make(warm_start=True, max_iter=200, **without_chance).fit(data.X, data.y)
     last = np.mean(model.loss_curve_[-10:])
@@ -112,6 +113,7 @@ def test_warm_start_does_not_change_the_first_fit(make: Any, data: Data) -> None
 
 @for_minibatches
 def test_partial_fit_over_chunks_reaches_the_quality_of_a_fit(case: Case, data: Data) -> None:
+    case.skip_if_a_network_is_the_mean()
     make = case.make
     # A network takes longer than a Gaussian process, and so does a model with latent covariates
     # or hidden units.

@@ -9,6 +9,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from contract_cases import REPRESENTATIVES, Case, Data, for_minibatches, make_data
+from matplotlib.figure import Figure
+
+from skgp import SVGPRegressor
+from skgp.compose import CrossFittedRegressor
+from skgp.plotting import PredictiveBandDisplay, RowDensityDisplay
 
 pytestmark = pytest.mark.usefixtures("short_start")
 QUICK = REPRESENTATIVES
@@ -175,3 +180,28 @@ def test_inputs_are_not_modified(make: Any, data: Data) -> None:
     np.testing.assert_array_equal(X, data.X)
     np.testing.assert_array_equal(Y, data.Y)
     np.testing.assert_array_equal(weight, 1.0)
+
+
+@pytest.mark.parametrize("dtype", ["Float64", "float64[pyarrow]"])
+def test_missing_targets_of_pandas(data: Data, dtype: str) -> None:
+    """NA in one of two outputs is missing wherever targets are read, as NaN is."""
+    given = data.Y.copy()
+    given[:9, 0] = np.nan
+    y = pd.DataFrame(given, columns=["a", "b"]).astype(dtype)
+    y.loc[:8, "a"] = pd.NA
+    member = SVGPRegressor(n_inducing=8, max_iter=3, random_state=0)
+    scales = [
+        CrossFittedRegressor(member, cv=2, recalibrate=True).fit(data.X, of).scale_
+        for of in (given, y)
+    ]
+    assert scales[0] == scales[1] != 1.0
+    model = member.fit(data.X, given)
+    dist = model.predict_dist(data.X).with_output_names(["a", "b"])
+    np.testing.assert_array_equal(dist.logpdf(y), dist.logpdf(given))
+    chosen = {"output": "a", "ax": Figure().subplots()}
+    rows = RowDensityDisplay.from_predictions(dist, y, **chosen)
+    assert np.isnan(rows.observed).any()
+    band = PredictiveBandDisplay.from_estimator(
+        member.fit(data.X, y), data.X, y, column=0, **chosen
+    )
+    assert np.isnan(band.points_.get_ydata()).sum() == 9

@@ -4,6 +4,7 @@ Dates, times and durations would lose their unit as numbers, and sparse inputs a
 """
 
 import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,17 @@ from scipy.sparse import csr_array
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from skgp import SVGPRegressor
+from skgp.plotting import PredictiveBandDisplay
+from skgp.scoring import coverage, crps, neg_crps_scorer, nll
+
 NAMES = {"svgp-full", "mcdropout", "exact"}
 pytestmark = pytest.mark.usefixtures("short_start")
 CASES = [*(case for case in REGRESSORS if case.name in NAMES), *CLASSIFIERS[:1]]
 
 DAYS = np.datetime64("2024-03-01") + np.arange(200)
 SPANS = DAYS - DAYS[0]
+MONTHS = pd.Series(pd.period_range("2020", periods=200, freq="M"))
 
 
 def _table(n: int, kind: Any) -> Any:
@@ -83,6 +89,30 @@ def test_times_as_targets(case: Case, data: Data, y: Any) -> None:
     named = "y has the column 'b' of" if hasattr(y, "columns") else "y holds dates or times"
     with pytest.raises(ValueError, match=f"^{named}.*: convert"):
         case.make(max_iter=1).fit(data.X, y)
+
+
+@pytest.mark.parametrize("y", [DAYS, pd.Series(SPANS), MONTHS])
+def test_times_as_targets_of_scores(y: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 1))
+    model = SVGPRegressor(n_inducing=8, max_iter=1, random_state=0).fit(X, X[:, 0])
+    dist, message = model.predict_dist(X), "holds dates or times: convert"
+    for score in (crps, nll, coverage):
+        with pytest.raises(ValueError, match=f"^y_true {message}"):
+            score(y, dist)
+    with pytest.raises(ValueError, match=f"^y_true {message}"):
+        neg_crps_scorer(model, X, y)
+    for method in (model.score, partial(PredictiveBandDisplay.from_estimator, model)):
+        with pytest.raises(ValueError, match=f"^y {message}"):
+            method(X, y)
+    with pytest.raises(ValueError, match=f"^y {message}"):
+        dist.logpdf(y)
+
+
+def test_periods_as_inputs(data: Data) -> None:
+    X = pd.DataFrame({"a": data.X[:, 0], "month": MONTHS[:60]})
+    with pytest.raises(ValueError, match=r"^X has the column 'month' of period\[M\]: convert"):
+        SVGPRegressor(max_iter=1).fit(X, data.y)
 
 
 def test_times_in_a_table_that_is_embedded(data: Data) -> None:

