@@ -398,3 +398,23 @@ def test_default_divergences_keep_a_small_noisy_table_from_certainty() -> None:
     y = rng.random(1250) < expit(2.0 * X[:, 0] + X[:, 1])
     model = DSPPClassifier(n_inducing=40, random_state=0).fit(X[:250], y[:250])
     assert log_loss(y[250:], model.predict_proba(X[250:])) < 0.6
+
+
+@pytest.mark.parametrize(
+    ("n", "n_classes", "likelihood", "n_epochs"),
+    [
+        (999, 2, "auto", 30),
+        (1000, 2, "auto", 300),
+        (1000, 3, "auto", 30),
+        (1000, 3, "ordinal", 300),
+        (1000, 2, "softmax", 30),
+        (1600, 2, "logit", 150),
+    ],
+)
+def test_one_function_of_many_rows_takes_300_steps(
+    n: int, n_classes: int, likelihood: Any, n_epochs: int
+) -> None:
+    model = SVGPClassifier(n_inducing=3, likelihood=likelihood, random_state=0)
+    model.fit(np.arange(30.0)[:, None], np.arange(30) % n_classes)
+    assert model.n_iter_ == 30
+    assert model._recipe().plan(n).max_iter == n_epochs
