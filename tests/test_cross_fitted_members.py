@@ -209,3 +209,15 @@ def test_no_group_of_labels_is_on_both_sides() -> None:
 def test_errors_name_the_remedy(model: Any, y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+def test_a_fold_without_weight_is_named() -> None:
+    weight, cv = (
+        np.ones(60),
+        [(np.arange(20, 60), np.arange(20)), (np.arange(20), np.arange(20, 60))],
+    )
+    weight[20:] = 0.0
+    with pytest.raises(
+        ValueError, match=r"^all rows that fold 1 of cv holds out have the sample_w"
+    ):
+        CrossFittedRegressor(SVGPRegressor(**SMALL), cv=cv).fit(X, Y, sample_weight=weight)

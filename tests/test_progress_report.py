@@ -128,7 +128,7 @@ def test_a_fit_that_goes_on_from_a_checkpoint(clock: Clock, capsys: Any) -> None
         clock.now += 3.0
         report.step()
         report.epoch(History([1.0] * 6, [0.5] * 6))
-    first = "epoch 6/10  loss 1.0000  validation log density 0.5000  3.0 s, at most 12.0 s left"
+    first = "epoch 6/10  loss 1.0000  validation score 0.5000  3.0 s, at most 12.0 s left"
     assert capsys.readouterr().out.splitlines()[0] == f"Model: {first}"
 
 

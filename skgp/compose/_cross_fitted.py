@@ -192,6 +192,12 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
             raise ValueError(
                 "The test sets of cv must be a partition: each row of X in exactly one of them."
             )
+        for number, fold in enumerate(folds):
+            if not (weight[fold.held_out] > 0.0).any():
+                raise ValueError(
+                    f"all rows that fold {number} of cv holds out have the sample_weight 0: drop "
+                    "such rows, or choose other folds"
+                )
 
     @abstractmethod
     def _best_scale(self, dist: Any, y: Any, weight: Array) -> float:

@@ -126,7 +126,7 @@ class ProgressReport(Progress):
         if self._history.loss_curve:
             parts += [f"loss {self._history.loss_curve[-1]:.4f}"]
         if self._history.validation_scores:
-            parts += [f"validation log density {self._history.validation_scores[-1]:.4f}"]
+            parts += [f"validation score {self._history.validation_scores[-1]:.4f}"]
         return "  ".join(parts)
 
     def _write(self, text: str) -> None:
