@@ -246,7 +246,7 @@ def test_the_search_for_the_number_of_epochs_says_so(capsys: Any) -> None:
     lines = capsys.readouterr().out.splitlines()
     search = [line for line in lines if line.startswith("DSPPRegressor, cross-validation: epoch")]
     assert [f"{score:.4f}" for score in model.validation_scores_] == [
-        line.split("density ")[1].split()[0] for line in search[:-1]
+        line.split("score ")[1].split()[0] for line in search[:-1]
     ]
     assert "step 10/10" in search[-1]  # of five folds
     assert lines[-1].startswith(f"DSPPRegressor: epoch {model.n_iter_}/{model.n_iter_}  loss")
