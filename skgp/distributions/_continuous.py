@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution
-from skgp.distributions._given import check_order, output_names, without_mask
+from skgp.distributions._given import check_order, output_names, refuse_times, without_mask
 from skgp.distributions._html import MOST_COLUMNS, Picture
-from skgp.distributions._times import refuse_times
 from skgp.distributions._typing import FloatArray, Names
 
 if TYPE_CHECKING:

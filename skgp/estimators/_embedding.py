@@ -18,8 +18,7 @@ from skgp.core.objectives.objective import ELBO
 from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
-from skgp.distributions._given import unmasked
-from skgp.distributions._times import refuse_times
+from skgp.distributions._given import refuse_times, unmasked
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import reading, refuse_sparse

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_array
 from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.maps import kept_on_disk
 from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
-from skgp.distributions._given import unmasked
-from skgp.distributions._times import refuse_times
+from skgp.distributions._given import refuse_times, unmasked
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
 

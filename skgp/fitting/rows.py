@@ -17,8 +17,13 @@ from sklearn.utils.validation import (
 )
 
 from skgp.core.maps import taken
-from skgp.distributions._given import check_no_label_missing, check_order, output_names, unmasked
-from skgp.distributions._times import refuse_times
+from skgp.distributions._given import (
+    check_no_label_missing,
+    check_order,
+    output_names,
+    refuse_times,
+    unmasked,
+)
 from skgp.fitting.arguments import (
     LEAST_WEIGHT,
     inputs_to_check,

@@ -20,8 +20,8 @@ from skgp.core.likelihoods.ordinal import Ordinal
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.likelihoods.student_t import StudentT
+from skgp.core.marginal.starts import principal_axes
 from skgp.core.nodes.rules import NodeRule
-from skgp.core.numerics.principal import principal_axes
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import pick

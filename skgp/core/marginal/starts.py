@@ -15,7 +15,6 @@ from skgp.core.marginal.exact import exact_log_marginal
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
-from skgp.core.numerics.principal import principal_axes
 from skgp.core.numerics.weak_prior import log_weak_prior
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
@@ -29,6 +28,7 @@ _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
 _REGRESSION_JITTER = 1e-14  # of the same, relative to the mean of its diagonal
+_LARGE: Final = 0.5  # of the largest entry: what rounding cannot take for a small one
 _LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
 
 
@@ -259,6 +259,18 @@ def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
     centred = x - weight @ x / weight.sum()
     scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
     return principal_axes(scatter)[1]
+
+
+def principal_axes(scatter: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues (D,) and eigenvectors (D, D) of a symmetric matrix, columns, the leading first.
+
+    The first large entry of each is positive. LAPACK's signs are those of rounding where entries
+    nearly tie, as all do for two standardised columns: rows in another order would have others.
+    """
+    values, axes = torch.linalg.eigh(scatter)
+    size = axes.abs()
+    first = (size >= _LARGE * size.amax(0)).to(torch.int8).argmax(0, keepdim=True)
+    return values.flip(0), (axes * axes.gather(0, first).sign()).flip(1)
 
 
 def principal_scores(x: Tensor, n_scores: int) -> Tensor:
