@@ -304,7 +304,7 @@ def test_verbose_writes_a_line_per_epoch(make: Any, data: Data, capsys: Any) -> 
     for epoch, line in enumerate(lines, start=1):
         assert re.match(rf"{type(model).__name__}: epoch {epoch}/3  ", line)
         assert f"loss {model.loss_curve_[epoch - 1]:.4f}" in line
-        assert f"log density {model.validation_scores_[epoch - 1]:.4f}" in line
+        assert f"validation score {model.validation_scores_[epoch - 1]:.4f}" in line
         passed, left = map(float, re.findall(r"([\d.]+) s", line))
         assert abs(left - passed * (3 - epoch) / epoch) <= 0.15  # both are rounded
     assert last.startswith(f"{type(model).__name__}: epoch 3/3  ")
