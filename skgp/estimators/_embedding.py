@@ -254,7 +254,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         check_magnitude(Y, "X")
         scaled = Scale(Y, None, self.normalize_X).apply(Y)
         start = principal_scores(torch.from_numpy(scaled).nan_to_num(), self.n_components)
-        # Without what rounding does in sums of rows in another order: their keys are of both.
+        # Rounded: the keys of rows hash these numbers, whose last digits depend on the row order.
         return Rows(start.numpy().round(_START_DECIMALS), Y, None)
 
     def _table_rows(self, X: Any, *, reset: bool) -> Array:

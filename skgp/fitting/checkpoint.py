@@ -130,9 +130,10 @@ class _Hasher(NumpyHasher):
         if isinstance(obj, Tensor):
             obj = ["tensor", obj.requires_grad, obj.detach().cpu().numpy()]
         elif isinstance(obj, nn.Module):
+            named = vars(obj).copy().items()  # predictions in other threads keep factors there
             attributes = {
                 name: value
-                for name, value in vars(obj).copy().items()  # as other threads may keep factors
+                for name, value in named
                 if not (name.endswith("_hooks") or isinstance(value, Kept))
             }
             obj = ["module", *_named(type(obj)), attributes]

@@ -319,7 +319,7 @@ class Table:
         return self._order[torch.randperm(n, generator=generator)]
 
     def ordered(self) -> Tensor:
-        """Numbers of the rows in lexicographic order: however they come, and in whatever units."""
+        """Row numbers in lexicographic order, which neither row order nor units change."""
         return self._sorted
 
     @cached_property

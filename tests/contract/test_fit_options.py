@@ -194,7 +194,7 @@ def test_precisions_agree_roughly(case: Case, make: Any, data: Data) -> None:
     mean, std = single.predict(data.X_new, return_std=True)
     # Each precision has random draws of its own, which say more than rounding. Between two seeds
     # the standard deviations of iwdgp differ by 0.15 to 0.26 here, a mean of dgp-gamma by 0.16.
-    # A chain goes its own way: sghmc differs by 0.18.
+    # The chains of sghmc part after some steps: its means differ by up to 0.18.
     atol = 0.25 if case.name in ("dgp-gamma", "sghmc") else 0.15
     np.testing.assert_allclose(mean, double.predict(data.X_new), atol=atol * y_std)
     rtol = 0.3 if case.name == "iwdgp" else 0.15

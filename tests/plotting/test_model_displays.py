@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -175,7 +176,7 @@ def records() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("container", [list, iter, pd.DataFrame])
+@pytest.mark.parametrize("container", [list, iter, pd.DataFrame, pl.DataFrame])
 def test_comparison_is_the_mean_and_its_standard_error(container: Any, ax: Axes) -> None:
     display = ModelComparisonDisplay.from_results(container(records()), metric="nll", ax=ax)
     assert (display.datasets, display.methods) == (["a", "b"], ["SVGP", "PPGPR"])

@@ -28,7 +28,7 @@ _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
 _REGRESSION_JITTER = 1e-14  # of the same, relative to the mean of its diagonal
-_LARGE: Final = 0.5  # of the largest entry: what rounding cannot take for a small one
+_LARGE: Final = 0.5  # share of the largest entry from which an entry is large
 _LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
 
 
@@ -264,8 +264,8 @@ def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
 def principal_axes(scatter: Tensor) -> tuple[Tensor, Tensor]:
     """Eigenvalues (D,) and eigenvectors (D, D) of a symmetric matrix, columns, the leading first.
 
-    The first large entry of each is positive. LAPACK's signs are those of rounding where entries
-    nearly tie, as all do for two standardised columns: rows in another order would have others.
+    The first large entry of each is positive. The signs of LAPACK depend on rounding, and so on the
+    order of the rows, where entries have nearly the same size, as for two standardised columns.
     """
     values, axes = torch.linalg.eigh(scatter)
     size = axes.abs()

@@ -42,7 +42,7 @@ class Data(Protocol):
         """Numbers that a row observes, and over which its loss is a sum."""
 
     def ordered(self) -> Tensor:
-        """Indices (n,) of the rows in an order that is the same however they are sorted."""
+        """Indices (n,) of the rows in an order that depends on their contents alone."""
 
     def shuffled(self, generator: torch.Generator) -> Tensor:
         """Indices (n,) of the rows in the order of an epoch."""

@@ -191,7 +191,7 @@ class Run(Generic[ModuleT]):
         return loss
 
     def _batches(self) -> Iterator[Tensor]:
-        if self.n_batches == 1:  # draws of rows go by their places
+        if self.n_batches == 1:  # in a fixed order: draws depend on a row's position in the batch
             yield self.data.ordered()
             return
         yield from self.data.shuffled(self.generator).tensor_split(self.n_batches)
