@@ -26,6 +26,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     MinMaxScaler,
     PowerTransformer,
     QuantileTransformer,
@@ -237,6 +238,11 @@ def test_nested_target_transformers_are_undone_from_the_inside() -> None:
             "is not increasing",
         ),
         (PowerTransformer("box-cox"), 2, "undefined.*output 0"),
+        (
+            KBinsDiscretizer(encode="ordinal", quantile_method="averaged_inverted_cdf"),
+            None,
+            "KBinsDiscretizer has no inverse for every number",
+        ),
     ],
 )
 def test_other_target_transformers_are_refused(

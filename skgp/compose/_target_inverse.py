@@ -173,7 +173,13 @@ def _run(steps: Sequence[Any], method: str, values: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for step in steps:
-            result = np.asarray(getattr(step, method)(np.array(result)), dtype=np.float64)
+            try:
+                result = np.asarray(getattr(step, method)(np.array(result)), dtype=np.float64)
+            except IndexError as error:  # of a KBinsDiscretizer, beyond its bins
+                raise ValueError(
+                    f"{_names(steps)} has no inverse for every number; use a transformer that "
+                    "has one, such as a QuantileTransformer."
+                ) from error
             if result.ndim == 1:  # FunctionTransformer may return the array of its function as is
                 result = result[:, np.newaxis]
     if result.shape != values.shape:

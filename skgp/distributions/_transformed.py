@@ -62,7 +62,8 @@ class MonotoneTransformed(ContinuousDistribution):
     base : NormalMixture
         Distribution of Z.
     inverse_func : callable
-        Monotone z -> y, such as `numpy.exp`.
+        Monotone z -> y, such as `numpy.exp`. Moments and the CRPS are NaN for rows where it has no
+        value within nine standard deviations of the mean.
     func : callable
         Its inverse y -> z, such as `numpy.log`.
     func_derivative : callable, default=None
