@@ -70,3 +70,21 @@ def test_weights_are_repetitions_and_the_order_of_rows_is_no_matter(
         kmeans_inducing_points(X, weight.astype(float), 25, 3),
         kmeans_inducing_points(repeated, np.ones(len(repeated)), 25, 3),
     )
+
+
+@pytest.mark.parametrize(("n", "n_inducing"), [(70, 50), (70, 64), (300, 200), (1000, 300)])
+def test_rounding_errors_of_rows_and_weights_decide_nothing(
+    rng: np.random.Generator, n: int, n_inducing: int
+) -> None:
+    """Of rows that tie between two centres, as those of a centre between two rows do."""
+    X, weight = rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, n)
+    centres = kmeans_inducing_points(X, weight, n_inducing, 0)
+    errors = 1.0 + 4e-16 * rng.integers(-1, 2, X.shape)
+    again = kmeans_inducing_points(X * errors, weight * errors[:, 0], n_inducing, 0)
+    np.testing.assert_allclose(again, centres, rtol=0.0, atol=1e-15)
+
+
+def test_rows_that_differ_by_rounding_alone_are_one() -> None:
+    X = np.array([[1.0, 0.0], [1.0 + 1e-13, 0.0], [0.0, 1.0]])
+    centres = kmeans_inducing_points(X, np.ones(3), 2, 0)
+    np.testing.assert_array_equal(centres, X[[2, 0]])

@@ -1,21 +1,27 @@
 """Choice of inducing inputs: arrays in, array out."""
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+
+_DIGITS: Final = 9
 
 
 def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) -> Array:
     """Inducing inputs by k-means with a k-means++ start.
 
     Equal rows count as one row with the sum of their weights. So neither the order of the rows nor
-    repeating a row instead of weighting it makes a difference.
+    repeating a row instead of weighting it makes a difference. Nor do rounding errors: where there
+    are nearly as many centres as rows, rows tie between centres, and such errors would decide. So
+    rows are clustered with nine digits after the point, and weights as float32.
 
     Parameters
     ----------
     X : array of shape (n, D)
-        Scaled inputs, a subsample of a large table.
+        Of the order of one, a subsample of a large table.
     weight : array of shape (n,)
         Weights of the rows; rows of weight zero do not count.
     n_inducing : int
@@ -30,9 +36,11 @@ def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) 
     from sklearn.cluster import MiniBatchKMeans  # a sixth of a second
 
     counts = weight > 0.0
-    distinct, number = np.unique(X[counts], axis=0, return_inverse=True)
+    distinct, first, number = np.unique(
+        X[counts].round(_DIGITS), axis=0, return_index=True, return_inverse=True
+    )
     if distinct.shape[0] <= n_inducing:
-        return np.asarray(distinct)
+        return np.asarray(X[counts][first])
     total = np.bincount(number.ravel(), weight[counts])
     kmeans = MiniBatchKMeans(
         n_inducing,
@@ -42,5 +50,5 @@ def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) 
         max_iter=20,
         random_state=seed,
     )
-    kmeans.fit(distinct, sample_weight=total / total.mean())
+    kmeans.fit(distinct, sample_weight=(total / total.mean()).astype(np.float32))
     return np.asarray(kmeans.cluster_centers_, dtype=float)
