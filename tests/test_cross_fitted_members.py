@@ -1,16 +1,16 @@
 """Ensembles over folds of the estimators of this package, and scikit-learn's contract."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
 from sklearn import clone
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor
@@ -182,6 +182,53 @@ def test_temperature_acts_on_every_member() -> None:
     np.testing.assert_allclose(model.oof_dist_, power(np.asarray(plain.oof_dist_)), rtol=1e-8)
     better = model.oof_dist_.logpmf(labels).mean() - plain.oof_dist_.logpmf(labels).mean()
     assert better > 0.0
+
+
+class Sure(ClassifierMixin, BaseEstimator):
+    """Takes the sign of the first input for the class, with the log odds of `power` times it."""
+
+    def __init__(self, power: float = 1.0) -> None:
+        self.power = power
+
+    def fit(self, X: Any, y: Any) -> Self:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_log_proba(self, X: Any) -> Any:
+        odds = self.power * X[:, 0]
+        return -np.logaddexp(0.0, np.column_stack([odds, -odds]))
+
+    def predict_dist(self, X: Any) -> Bernoulli:
+        return Bernoulli.of_columns(np.exp(self.predict_log_proba(X)), self.classes_)
+
+
+class Silent(Sure):
+    """Tells no log probabilities."""
+
+    predict_log_proba = property()  # type: ignore[assignment]
+
+    def predict_dist(self, X: Any) -> Bernoulli:
+        return Bernoulli.of_columns(np.exp(Sure.predict_log_proba(self, X)), self.classes_)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25, 8.0])
+@pytest.mark.parametrize("kind", [Sure, Silent])
+def test_log_probabilities_are_finite_where_probabilities_round_to_zero(
+    kind: Any, scale: float
+) -> None:
+    X_wide, labels = 1000.0 * X, np.where(X[:, 0] > 0.0, "up", "down")
+    model = CrossFittedClassifier(make_pipeline(FunctionTransformer(), kind()), cv=SHUFFLED)
+    model.fit(X_wide, labels)
+    model.estimators_[0][-1].power, model.scale_ = 2.0, scale
+    p, log_p = model.predict_proba(X_wide), model.predict_log_proba(X_wide)
+    assert np.isfinite(log_p).all()
+    seen = p > 1e-300
+    np.testing.assert_allclose(log_p[seen], np.log(p[seen]), rtol=1e-9, atol=1e-15)
+    if kind is Sure and scale == 1.0:
+        assert (~seen).any()
+        odds = np.abs(X_wide[:, 0])  # the less sure members
+        expected = np.log(2.0 / 3.0) - odds[odds > 700.0]
+        np.testing.assert_allclose(log_p.min(axis=1)[odds > 700.0], expected, rtol=1e-12)
 
 
 def test_no_group_of_labels_is_on_both_sides() -> None:

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skgp.compose._cross_fitted import Array, CrossFitted
 from skgp.compose._members import Fold, check_classes_of_folds
-from skgp.compose._recalibration import best_temperature, tempered
+from skgp.compose._predict_dist import predict_log_proba
+from skgp.compose._recalibration import best_temperature, tempered, tempered_log
 from skgp.distributions._given import check_no_label_missing, check_sorted, unmasked
 
 
@@ -120,10 +122,15 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
         Returns
         -------
         array of shape (n, C)
-            Columns in the order of `classes_`; -inf where the probability rounds to zero.
+            Columns in the order of `classes_`; finite where the probability rounds to zero.
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        check_is_fitted(self)
+        members, scale = self.estimators_, self.scale_
+        logs = [predict_log_proba(member, X) for member in members]
+        if scale != 1.0:
+            logs = [tempered_log(log_p, scale) for log_p in logs]
+        log_mean: Array = logsumexp(logs, axis=0) - np.log(len(members))
+        return log_mean
 
     def predict(self, X: Any) -> Array:
         """Most probable class, the first one of several.

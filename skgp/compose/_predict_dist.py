@@ -3,8 +3,11 @@
 import inspect
 from typing import Any
 
+import numpy as np
+
 from skgp.compose._foreign import foreign_distribution, name_of
 from skgp.compose._nested import unwrap
+from skgp.compose._recalibration import floored_log
 
 
 def predict_dist(model: Any, X: Any) -> Any:
@@ -113,6 +116,14 @@ def predict_latent(model: Any, X: Any) -> Any:
             "predict_latent."
         )
     return nested.invert_target(nested.estimator.predict_latent(nested.transform(X)))
+
+
+def predict_log_proba(model: Any, X: Any) -> Any:
+    """Log probabilities (n, C) of a fitted classifier, however it is nested; finite."""
+    nested = unwrap(model)
+    if hasattr(nested.estimator, "predict_log_proba"):
+        return nested.estimator.predict_log_proba(nested.transform(X))
+    return floored_log(np.asarray(predict_dist(model, X)))
 
 
 def predict_joint(model: Any, X: Any) -> tuple[Any, Any]:

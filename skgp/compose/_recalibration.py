@@ -19,6 +19,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 _LARGEST = 1e3  # factors lie between its inverse and itself
 _N_STARTS = 61  # of the one-dimensional search, over the logarithm of the factor
 _XATOL = 1e-8
+_TINY = np.finfo(np.float64).tiny  # stands for probabilities that round to zero
 
 
 def best_scale(dist: Any, y: FloatArray, weight: FloatArray) -> float:
@@ -115,7 +116,7 @@ def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> 
     """
     used = weight > 0.0
     dist, y, weight = dist[used], y[used], weight[used]
-    logits = _floored(np.asarray(dist))
+    logits = floored_log(np.asarray(dist))
     of_label = logits[np.asarray(y)[:, None] == dist.classes]
     n_rows = weight.sum()
     smoothed = (n_rows * of_label + logits.mean(axis=1)) / (n_rows + 1.0)
@@ -129,16 +130,24 @@ def best_temperature(dist: DiscreteDistribution, y: Any, weight: FloatArray) -> 
 
 def tempered(dist: Any, temperature: float) -> Any:
     """Distribution of the probabilities p^(1/temperature), normalised."""
-    logits = _floored(np.asarray(dist)) / temperature
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p = np.exp(tempered_log(floored_log(np.asarray(dist)), temperature))
     p /= p.sum(axis=1, keepdims=True)
     kind = Bernoulli.of_columns if type(dist) is Bernoulli else Categorical
     return kind(p, dist.classes)
 
 
-def _floored(p: FloatArray) -> FloatArray:
+def tempered_log(log_p: FloatArray, temperature: float) -> FloatArray:
+    """Logarithms (n, C) of the probabilities p^(1/temperature), normalised.
+
+    They are those of `tempered`, so the same floor stands for probabilities that round to zero.
+    """
+    logits = np.maximum(log_p, np.log(_TINY)) / temperature
+    return np.asarray(logits - logsumexp(logits, axis=1, keepdims=True))
+
+
+def floored_log(p: FloatArray) -> FloatArray:
     """Logarithm, finite where a probability rounds to zero."""
-    return np.asarray(np.log(np.maximum(p, np.finfo(np.float64).tiny)))
+    return np.asarray(np.log(np.maximum(p, _TINY)))
 
 
 def _maximiser(objective: Callable[[float], float]) -> float:
