@@ -84,8 +84,8 @@ class Classifier(ClassifierMixin, Estimator):
             rows, *held_out = working._split_off(
                 rows, given, rng, read=working._rows_to_validate, split=split_by_class
             )
-            kind = working._targets(), working._remembered()
-            report += working._train(X, y, rows, *held_out, rng, *kind)
+            of_targets = working._targets(), working._remembered()
+            report += working._train(X, y, rows, *held_out, rng, *of_targets)
         return self
 
     def partial_fit(
@@ -134,8 +134,8 @@ class Classifier(ClassifierMixin, Estimator):
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
             rows = working._rows(X, y, sample_weight, declared, reset=not working._is_fitted())
-            kind = working._targets(), working._remembered()
-            report += working._train_chunk(rows, n_total, *kind)
+            of_targets = working._targets(), working._remembered()
+            report += working._train_chunk(rows, n_total, *of_targets)
         return self
 
     # -------------------------------------------------------------- predict

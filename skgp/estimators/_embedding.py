@@ -71,8 +71,8 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             working._validate_params()
             rows = working._rows_of_table(X)
             rng = check_random_state(working.random_state)
-            kind = working._targets(), {"_rows": rows.y, "_output_shape": rows.y.shape[1:]}
-            report += working._train(X, y, rows, None, 0, rng, *kind)
+            remembered = {"_rows": rows.y, "_output_shape": rows.y.shape[1:]}
+            report += working._train(X, y, rows, None, 0, rng, working._targets(), remembered)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
@@ -180,9 +180,10 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         NormalMixture with m rows
             Joint over the columns of X, in their units.
         """
-        chunks = self._predictive(Z)
+        fitted = self._snapshot()
+        chunks = fitted._predictive(Z)
         dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
-        return dist.with_output_names(getattr(self, "feature_names_in_", None))
+        return dist.with_output_names(getattr(fitted, "feature_names_in_", None))
 
     def inverse_transform(self, Z: Any) -> Array:
         """Mean of `predict_dist`.
@@ -195,7 +196,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         -------
         array of shape (m, P)
         """
-        (mean,) = self._predictive(Z).gather(lambda dist: (dist.mean(),))
+        (mean,) = self._snapshot()._predictive(Z).gather(lambda dist: (dist.mean(),))
         return mean
 
     # --------------------------------------------------- fitted attributes
@@ -231,9 +232,9 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         return Targets((False, self.normalize_X), ("X", "normalize_X"), observed)
 
     def _predictive(self, Z: Any) -> Chunks[NormalMixture]:
-        fitted = self._snapshot()
-        model = fitted.model_
-        return normal_mixtures(model, fitted._inputs(Z), model.predictor(), fitted._output_shape)
+        """Predictive distributions of a snapshot of chunks of latent inputs."""
+        model = self.model_
+        return normal_mixtures(model, self._inputs(Z), model.predictor(), self._output_shape)
 
     def _training_posterior(self) -> RowMoments:
         """Of each row: equal rows were trained one by one, and all have that of the first."""

@@ -129,8 +129,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             working._check_chunk(n_total)
             reset = not working._is_fitted()
             rows = working._rows(X, y, sample_weight, reset=reset)
-            kind = working._targets(), working._remembered(y, rows, reset=reset)
-            report += working._train_chunk(rows, n_total, *kind)
+            remembered = working._remembered(y, rows, reset=reset)
+            report += working._train_chunk(rows, n_total, working._targets(), remembered)
         return self
 
     # -------------------------------------------------------------- predict
@@ -208,11 +208,12 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
-        chunks = self._predictive(X, joint=False)
+        fitted = self._snapshot()
+        chunks = fitted._predictive(X, joint=False)
         if return_std:
             mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
             return mean, std
-        cov = covariance_over_rows(self, X) if return_cov else None
+        cov = covariance_over_rows(fitted, X) if return_cov else None
         (mean,) = chunks.gather(lambda dist: (dist.mean(),))
         return mean if cov is None else (mean, cov)
 
@@ -242,7 +243,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         -------
         array of shape (n,) or (n, P), with a last axis k if q is an array
         """
-        (quantiles,) = self._predictive(X, joint=False).gather(lambda dist: (dist.ppf(q),))
+        chunks = self._snapshot()._predictive(X, joint=False)
+        (quantiles,) = chunks.gather(lambda dist: (dist.ppf(q),))
         return quantiles
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Array, Array]:
@@ -257,7 +259,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         -------
         lower, upper : arrays of shape (n,) or (n, P)
         """
-        chunks = self._predictive(X, joint=False)
+        chunks = self._snapshot()._predictive(X, joint=False)
         lower, upper = chunks.gather(lambda dist: dist.interval(coverage))
         return lower, upper
 
@@ -285,7 +287,8 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             raise ValueError(
                 "bounds of censored targets have no R^2: pass scoring=skgp.scoring.neg_nll_scorer"
             )
-        return r2_of_observed(y, self.predict(X), self._names, sample_weight)
+        fitted = self._snapshot()
+        return r2_of_observed(y, fitted.predict(X), fitted._names, sample_weight)
 
     # --------------------------------------------------- fitted attributes
 
@@ -310,8 +313,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         report, rng = self._outliers_to_check(rows), check_random_state(self.random_state)
         read = partial(self._rows_to_validate, noise=noise[1])
         split = self._split_off(rows, held_out, rng, read=read, split=split_rows)
-        kind = self._targets(), self._remembered(y, split[0], reset=reset)
-        return report, (*split, rng, *kind)
+        return report, (*split, rng, self._targets(), self._remembered(y, split[0], reset=reset))
 
     def _rows(self, X: Any, y: Any, weight: Any, noise: Any = None, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""
@@ -355,16 +357,14 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         return {"n_outputs_": math.prod(shape), "_output_shape": shape, "output_names_": names}
 
     def _predictive(self, X: Any, *, joint: bool = True) -> Chunks[Any]:
-        """Predictive distributions of y of chunks of rows, in its units, noise included.
+        """Predictive distributions of a snapshot of chunks of rows, in units of y, noise included.
 
         Without the covariance over outputs, if not `joint`: its factors take long.
         """
-        fitted = self._snapshot()
-        model, shape = fitted.model_, fitted._output_shape
-        predictor = model.predictor()
+        predictor = self.model_.predictor()
         of_rows = predictor if joint else lambda x: predictor(x).marginals()
-        chunks = normal_mixtures(model, fitted._inputs(X), of_rows, shape)
-        return Chunks(chunks.n_rows, map(fitted._observed, chunks.parts))
+        chunks = normal_mixtures(self.model_, self._inputs(X), of_rows, self._output_shape)
+        return Chunks(chunks.n_rows, map(self._observed, chunks.parts))
 
     def _observed(self, dist: NormalMixture) -> Any:
         """The distribution of y, of that which the likelihood gives for it."""

@@ -358,11 +358,12 @@ class IWDGPRegressor(GPRegressor):
         """
         if method not in ("mixture", "kde"):
             raise ValueError(f"method must be 'mixture' or 'kde', got {method!r}")
-        chunks = self._predictive(X)
+        fitted = self._snapshot()
+        chunks = fitted._predictive(X)
         dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
         if method == "kde":
             dist = kernel_density(dist.rvs(_DENSITY_SAMPLES, random_state=0))
-        return dist.with_output_names(self._names)
+        return dist.with_output_names(fitted._names)
 
     def _observed(self, dist: NormalMixture) -> NormalMixture:
         if math.prod(self._output_shape) > 1:
