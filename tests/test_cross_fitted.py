@@ -180,7 +180,6 @@ def test_methods_are_those_of_the_distribution() -> None:
     np.testing.assert_array_equal(model.predict(X_NEW, return_std=True), [dist.mean(), dist.std()])
     np.testing.assert_array_equal(model.predict_quantiles(X_NEW, [0.2, 0.9]), dist.ppf([0.2, 0.9]))
     np.testing.assert_array_equal(model.predict_interval(X_NEW, 0.5), dist.interval(0.5))
-    np.testing.assert_array_equal(model.sample_y(X_NEW, 3, 1), dist.rvs(3, 1))
     assert predict_dist(model, X_NEW).components().mean.shape == (len(X_NEW), 4)
     with pytest.raises(RuntimeError, match="At most one"):
         model.predict(X_NEW, return_std=True, return_cov=True)

@@ -1,13 +1,15 @@
 """An ensemble of regressors, each fitted without one fold."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.compose._cross_fitted import Array, CrossFitted, mixed
-from skgp.compose._predict_dist import predict_joint, predict_latent
+from skgp.compose._predict_dist import predict_dist, predict_joint, predict_latent, sample_joint
 from skgp.compose._recalibration import best_scale, stretched
 from skgp.compose._scalable import check_scalable
 from skgp.distributions._given import target_values
@@ -212,7 +214,11 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         return lower, upper
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draws of y: joint over the outputs of a row, independent between rows.
+        """Draws of y, noise included: joint over rows and outputs, as those of the members.
+
+        A draw is one of a member, which is chosen with equal probabilities, and scaled about the
+        mean of that member as its distribution is. `predict_dist(X).rvs(n_samples)` draws each row
+        for itself, which is faster.
 
         Parameters
         ----------
@@ -223,9 +229,30 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         Returns
         -------
         array of shape (n, n_samples) or (n, P, n_samples)
+
+        Raises
+        ------
+        NotImplementedError
+            If the members have no joint distribution over rows, or no `sample_y`, or transform
+            their target.
         """
-        draws: Array = self.predict_dist(X).rvs(n_samples, random_state=random_state)
-        return draws
+        check_is_fitted(self)
+        members, scale = self.estimators_, self.scale_
+        check_scalar(n_samples, "n_samples", Integral, min_val=0)
+        rng = check_random_state(random_state)
+        chosen = rng.randint(len(members), size=int(n_samples))
+        numbers = np.unique(chosen) if n_samples else [0]  # draws of none have a shape, too
+        parts = []
+        for number in numbers:
+            draws = sample_joint(members[number], X, int((chosen == number).sum()), rng)
+            if scale != 1.0:
+                mean = predict_dist(members[number], X).mean()[..., None]
+                draws = mean + scale * (draws - mean)
+            parts.append(draws)
+        # The draws of a member are scattered over the places where it was chosen.
+        place = np.argsort(np.argsort(chosen, kind="stable"))
+        in_place: Array = np.concatenate(parts, axis=-1)[..., place]
+        return in_place
 
     # ------------------------------------------------------------- helpers
 

@@ -143,3 +143,20 @@ def predict_joint(model: Any, X: Any) -> tuple[Any, Any]:
         )
     mean, cov = estimator.predict(nested.transform(X), return_cov=True)
     return mean, cov
+
+
+def sample_joint(model: Any, X: Any, n_samples: int, random_state: Any) -> Any:
+    """Draws of y that are joint over the rows of X, from a fitted model, however it is nested.
+
+    Raises
+    ------
+    NotImplementedError
+        If the innermost estimator has no `sample_y`, or a target is transformed.
+    """
+    nested = unwrap(model)
+    if nested.target_transformers or not hasattr(nested.estimator, "sample_y"):
+        raise NotImplementedError(
+            f"sample_y asks for the joint distribution over rows, which {name_of(model)} does not "
+            "have; predict_dist(X).rvs(n_samples) draws each row for itself"
+        )
+    return nested.estimator.sample_y(nested.transform(X), n_samples, random_state=random_state)
