@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.kernels.kernel import Kernel
-from skgp.core.numerics.linalg import LOG_2PI, cholesky, half_tril, through_jitter
+from skgp.core.numerics.linalg import LOG_2PI, cholesky, cholesky_gradient, through_jitter
 from skgp.exceptions import NotPositiveDefiniteError
 
 
@@ -106,11 +106,9 @@ class _Projection(torch.autograd.Function):
         Aw = (A * weight.unsqueeze(-2)).reshape(len(A), -1, A.shape[-1])
         d_A = torch.baddbmm(db @ wy.mT, 2.0 * d_gram, Aw)
         d_Kuf = torch.linalg.solve_triangular(L.mT, d_A, upper=True)
-        # dKuu = -sym(L^-T Phi(dA A^T) L^-1): Murray (2016), Eqn 10.
-        P = half_tril(2.0 * d_gram_gram + db @ b.mT)
-        G = torch.linalg.solve_triangular(L.mT, P, upper=True)
-        G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
-        d_Kuu = through_jitter((G + G.mT).mul_(-0.5), ctx.jitter)
+        # dL = -L^-T dA A^T
+        d_Kuu = cholesky_gradient(L, (2.0 * d_gram_gram + db @ b.mT).neg_())
+        d_Kuu = through_jitter(d_Kuu, ctx.jitter)
         return d_Kuu, d_Kuf, d_wy * weight, d_ratio, None, None
 
 

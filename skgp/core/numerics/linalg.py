@@ -287,6 +287,13 @@ def half_tril(P: Tensor) -> Tensor:
     return P
 
 
+def cholesky_gradient(L: Tensor, P: Tensor) -> Tensor:
+    """Gradient in K of a function of its factor L, by P = L^T dL: Murray (2016), Eqn 10."""
+    G = torch.linalg.solve_triangular(L.mT, half_tril(P), upper=True)
+    G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
+    return (G + G.mT).mul_(0.5)
+
+
 def through_jitter(dK: Tensor, jitter: float) -> Tensor:
     """Gradient in K from that in K + jitter * mean(diag K) * I."""
     diagonal = dK.diagonal(dim1=-2, dim2=-1)
@@ -343,21 +350,17 @@ class _Correlated(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Tensor, Tensor | None]:
-        # With dL = de z^T: dK = sym(L^-T Phi(L^T dL) L^-1), Murray (2016), Eqn 10.
         L, rung, z = ctx.saved_tensors
         back = L.mT @ grads[0]
-        G = torch.linalg.solve_triangular(L.mT, half_tril(back @ z.mT), upper=True)
-        G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
         dz = back if ctx.needs_input_grad[1] else None
-        return _shrunk((G + G.mT).mul_(0.5), rung), dz
+        return _shrunk(cholesky_gradient(L, back @ z.mT), rung), dz  # dL = de z^T
 
 
 class _BasisWeights(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, K: Tensor, v: Tensor, jitter: float, absolute: bool) -> Tensor:
         L = cholesky(K, jitter, absolute=absolute)
-        rhs = v.double().unsqueeze(-1)
-        a = torch.linalg.solve_triangular(L.mT, rhs, upper=True).squeeze(-1)
+        a = torch.linalg.solve_triangular(L.mT, v.double().unsqueeze(-1), upper=True).squeeze(-1)
         ctx.save_for_backward(L.to(K.dtype), v)
         ctx.jitter = 0.0 if absolute else jitter  # which depends on K
         return a.to(K.dtype)
@@ -367,10 +370,8 @@ class _BasisWeights(torch.autograd.Function):
         # With w = L^-1 da: dv = w and dL = -tril(a w^T), so L^T dL becomes -v w^T.
         L, v = ctx.saved_tensors
         w = torch.linalg.solve_triangular(L, grads[0].unsqueeze(-1), upper=False)
-        P = half_tril(v.unsqueeze(-1) * w.mT)
-        G = torch.linalg.solve_triangular(L.mT, P, upper=True)
-        G = torch.linalg.solve_triangular(L, G, upper=False, left=False)
-        return through_jitter((G + G.mT).mul_(-0.5), ctx.jitter), w.squeeze(-1), None, None
+        dK = cholesky_gradient(L, -v.unsqueeze(-1) * w.mT)
+        return through_jitter(dK, ctx.jitter), w.squeeze(-1), None, None
 
 
 class _LogDetAndQuadratic(torch.autograd.Function):
@@ -379,8 +380,7 @@ class _LogDetAndQuadratic(torch.autograd.Function):
         L = cholesky(K, jitter)
         a = torch.cholesky_solve(r.to(L).unsqueeze(-1), L).squeeze(-1)
         ctx.save_for_backward(L, a)
-        ctx.jitter = jitter
-        ctx.dtype = K.dtype
+        ctx.jitter, ctx.dtype = jitter, K.dtype
         log_det = 2.0 * L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         return log_det.to(K.dtype), (r * a).sum(-1).to(K.dtype)
 
