@@ -118,6 +118,17 @@ def test_test_sets_must_be_a_partition(cv: Any) -> None:
         cross_val_predict_dist(ToyBayesianRidge(), X, y, cv=cv)
 
 
+def test_masks_in_the_place_of_row_numbers_are_named() -> None:
+    X, y = make_data()
+    first = np.arange(len(y)) < 30
+    cv = [(~first, first), (first, ~first)]
+    message = r"row numbers, and they are boolean masks: give np\.flatnonzero\(mask\)"
+    with pytest.raises(ValueError, match=message):
+        cross_val_predict_dist(ToyBayesianRidge(), X, y, cv=cv)
+    with pytest.raises(ValueError, match=message):
+        CrossFittedRegressor(ToyBayesianRidge(), cv=cv).fit(X, y)
+
+
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_fixed_target_functions_join(n_jobs: int | None) -> None:
     X, y = make_data()

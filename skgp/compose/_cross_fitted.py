@@ -23,9 +23,17 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from skgp import _doc_links
-from skgp.compose._members import Fold, Member, Table, fit_members, takes_weights
+from skgp.compose._members import (
+    Fold,
+    Table,
+    check_partition,
+    fit_members,
+    in_order,
+    joined,
+    takes_weights,
+)
 from skgp.compose._predict_dist import predict_dist
-from skgp.distributions import concat, mix
+from skgp.distributions import mix
 from skgp.distributions._given import unmasked
 
 Array = NDArray[Any]
@@ -118,7 +126,7 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         tasks = [root.subcontext(task_name="fold", task_id=k) for k in range(len(folds))]
         members = fit_members(self, table, folds, tasks)
-        oof_dist = _in_order(members, folds)
+        oof_dist = in_order([member.dist for member in members], [fold.held_out for fold in folds])
         scale = 1.0
         if self.recalibrate:
             scale = self._best_scale(oof_dist, y, weight)
@@ -187,11 +195,7 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
 
     def _check_folds(self, folds: Sequence[Fold], y: Any, weight: Array) -> None:
         """Refuse folds that no ensemble can be made of."""
-        order = np.concatenate([fold.held_out for fold in folds])
-        if not np.array_equal(np.sort(order), np.arange(_num_samples(y))):
-            raise ValueError(
-                "The test sets of cv must be a partition: each row of X in exactly one of them."
-            )
+        check_partition([fold.held_out for fold in folds], _num_samples(y))
         for number, fold in enumerate(folds):
             if not (weight[fold.held_out] > 0.0).any():
                 raise ValueError(
@@ -256,24 +260,6 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
         return kind(self.cv, shuffle=True, random_state=0)
 
 
-def _in_order(members: Sequence[Member], folds: Sequence[Fold]) -> Any:
-    """Distributions of the held-out rows in the order of the table."""
-    joined = _joined(concat, [member.dist for member in members])
-    return joined[np.argsort(np.concatenate([fold.held_out for fold in folds]))]
-
-
 def mixed(distributions: Sequence[Any]) -> Any:
     """Equal mixture of the distributions of the members."""
-    return _joined(mix, distributions)
-
-
-def _joined(join: Any, distributions: Sequence[Any]) -> Any:
-    """Distributions of several members as one, or an error that says why not."""
-    try:
-        return join(distributions)
-    except ValueError as error:
-        raise ValueError(
-            f"The distributions of the members do not fit together: {error}. A target transformer "
-            "that is not affine must be the same in all of them: give TransformedTargetRegressor "
-            "fixed functions func and inverse_func, or an affine transformer."
-        ) from error
+    return joined(mix, distributions)

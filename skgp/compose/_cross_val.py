@@ -11,11 +11,17 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
 
-from skgp.compose._members import check_classes_of_folds
+from skgp.compose._members import check_classes_of_folds, check_partition, in_order
 from skgp.compose._nested import keep_functions
 from skgp.compose._predict_dist import predict_dist
-from skgp.distributions import MonotoneTransformed, concat
+from skgp.distributions import MonotoneTransformed
+
+_REMEDY = (
+    " With TimeSeriesSplit, ShuffleSplit or repeats, predict fold by fold and join the parts by "
+    "skgp.distributions.concat."
+)
 
 
 def cross_val_predict_dist(
@@ -82,14 +88,8 @@ def cross_val_predict_dist(
     fit_params, split_params = _route(estimator, cv, dict(params or {}), groups)
     splitter = check_cv(cv, y, classifier=is_classifier(estimator))
     splits = list(splitter.split(X, y, **split_params))
-    order = np.concatenate([test for _, test in splits])
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if not np.array_equal(np.sort(order), np.arange(n_rows)):
-        raise ValueError(
-            "The test sets of cv must be a partition: each row of X in exactly one of them. With "
-            "TimeSeriesSplit, ShuffleSplit or repeats, predict fold by fold and join the parts by "
-            "skgp.distributions.concat."
-        )
+    held_out, n_rows = [test for _, test in splits], _num_samples(X)
+    check_partition(held_out, n_rows, _REMEDY)
     if is_classifier(estimator):
         check_classes_of_folds([_safe_indexing(y, train) for train, _ in splits])
     fits = Parallel(n_jobs=n_jobs)(
@@ -98,15 +98,7 @@ def cross_val_predict_dist(
     )
     for _, fitted in fits:  # the distributions hold the same transformers
         keep_functions(fitted, estimator)
-    try:
-        joined = concat([dist for dist, _ in fits])
-    except ValueError as error:
-        raise ValueError(
-            f"The distributions of the folds cannot be joined: {error}. A target transformer that "
-            "is not affine must be the same in all folds: give TransformedTargetRegressor fixed "
-            "functions func and inverse_func, or an affine transformer."
-        ) from error
-    return joined[np.argsort(order)]
+    return in_order([dist for dist, _ in fits], held_out)
 
 
 def _route(

@@ -1,7 +1,7 @@
 """Copies of an estimator that are fitted to a table without one fold each."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skgp.compose._nested import keep_functions
 from skgp.compose._predict_dist import predict_dist
+from skgp.distributions import concat
 
 IntArray = NDArray[np.intp]
 
@@ -82,6 +83,37 @@ def fit_members(
     for member in members:  # whose distributions hold the same transformers
         keep_functions(member.estimator, ensemble.estimator)
     return members
+
+
+def check_partition(held_out: Sequence[Any], n_rows: int, remedy: str = "") -> None:
+    """Refuse test sets, row numbers (n_k,) of each fold, that do not have each row once."""
+    if any(np.asarray(rows).dtype == bool for rows in held_out):
+        raise ValueError(
+            "The test sets of cv must be row numbers, and they are boolean masks: give "
+            "np.flatnonzero(mask) in their place, and in that of the training sets."
+        )
+    if not np.array_equal(np.sort(np.concatenate(held_out)), np.arange(n_rows)):
+        raise ValueError(
+            "The test sets of cv must be a partition: each row of X in exactly one of them."
+            + remedy
+        )
+
+
+def in_order(distributions: Sequence[Any], held_out: Sequence[Any]) -> Any:
+    """Distributions of the rows held out from each fold, in the order of the table."""
+    return joined(concat, distributions)[np.argsort(np.concatenate(held_out))]
+
+
+def joined(join: Callable[[Sequence[Any]], Any], distributions: Sequence[Any]) -> Any:
+    """Distributions of the models of several folds as one, or an error that says why not."""
+    try:
+        return join(distributions)
+    except ValueError as error:
+        raise ValueError(
+            f"The distributions of the folds do not fit together: {error}. A target transformer "
+            "that is not affine must be the same in all of them: give TransformedTargetRegressor "
+            "fixed functions func and inverse_func, or an affine transformer."
+        ) from error
 
 
 def check_classes_of_folds(labels: Sequence[Any]) -> None:
