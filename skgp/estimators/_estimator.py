@@ -259,7 +259,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""
         self._validate_params()
-        reason = self._recipe().no_stream
+        reason = self._recipe().why_no_stream
         if reason is not None:
             raise ValueError(reason)
         if n_total is not None:

@@ -140,7 +140,7 @@ class ExactGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         build = partial(build_exact, self.max_cholesky_size, self.jitter)
-        return replace(collapsed_recipe(self, build), goes_on=release)
+        return replace(collapsed_recipe(self, build), prepare_to_go_on=release)
 
     def fit(
         self,

@@ -315,9 +315,9 @@ class IWDGPRegressor(GPRegressor):
             top=partial(covariate_top, latent),
         )
         weights = beta_reg, self.weight_decay
-        no_stream = of_layers.no_stream
+        why_no_stream = of_layers.why_no_stream
         if has_covariates and not self.amortized:
-            no_stream = no_stream or (
+            why_no_stream = why_no_stream or (
                 "partial_fit needs amortized=True: with amortized=False there are parameters for "
                 "each row of one training table"
             )
@@ -327,8 +327,8 @@ class IWDGPRegressor(GPRegressor):
             loss=partial(covariate_loss, objective, self.n_samples, *weights),
             dtype=always_float32,
             conditioned=with_row_keys,
-            goes_on=same_rows,
-            no_stream=no_stream,
+            prepare_to_go_on=same_rows,
+            why_no_stream=why_no_stream,
         )
         return with_noise_share(of_layers)
 

@@ -137,7 +137,7 @@ def fit_chunk(
         like = scalar_like(recipe, running, len(rows.X))
         table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
-        recipe.in_stream(model)
+        recipe.prepare_to_stream(model)
     seen, n_seen_rows, n_fitted = table.n_data, float(n_rows), 0.0
     if stream is not None:
         seen, n_seen_rows = stream.n_seen + seen, stream.n_rows + n_rows

@@ -151,15 +151,15 @@ def first_models(
     for model in models:
         model.x_scale, model.y_scale = table.x_scale, table.y_scale
     models = [model.to(table.like) for model in models]
-    if recipe.with_rows is not None:
-        models = [recipe.with_rows(model, table, draw_seed(rng)) for model in models]
+    if recipe.complete is not None:
+        models = [recipe.complete(model, table, draw_seed(rng)) for model in models]
     return models
 
 
 def next_model(recipe: Recipe, fitted: Model, table: Table) -> Model:
     """A copy of a fitted model, to go on with these rows."""
     model = copy.deepcopy(fitted).to(table.like).train()
-    recipe.goes_on(model, table)
+    recipe.prepare_to_go_on(model, table)
     return model
 
 

@@ -265,13 +265,13 @@ class Recipe:
         What dtype="auto" means for n rows.
     conditioned : callable (Model, Table) -> Model
         The model that predicts, given the training rows.
-    with_rows : callable (Model, Table, seed) -> Model, optional
+    complete : callable (Model, Table, seed) -> Model, optional
         Completes a new model by what each training row has of its own.
-    goes_on : callable (Model, Table) -> None
+    prepare_to_go_on : callable (Model, Table) -> None
         Prepares a fitted model to go on with these rows; a ValueError if it cannot.
-    in_stream : callable Model -> None
+    prepare_to_stream : callable Model -> None
         Prepares a fitted model to go on with a stream, whose rows are others than those of the fit.
-    no_stream : str, optional
+    why_no_stream : str, optional
         Why there is no training on chunks of a stream.
     divergence : callable (Model, n_data) -> float, optional
         Weight of the divergences of what all rows share.
@@ -279,13 +279,13 @@ class Recipe:
         How the element-wise functions of a step run.
     repeats : callable Model -> bool
         As of a `Candidate`.
-    as_large : callable Model -> (callable Setup -> Model), optional
+    build_for_folds : callable Model -> (callable Setup -> Model), optional
         A `build` of as many inducing inputs as a model has, where their number is found.
-    of_more : callable (Model, n) -> (callable Setup -> Model) or None, optional
+    build_larger : callable (Model, n) -> (callable Setup -> Model) or None, optional
         Where their number is found, a `build` of a model that has more of n distinct inputs as
         inducing inputs, and is trained in the place of this one if it begins better. None if this
         model has enough.
-    of_all_rows : callable (Model, n) -> (callable Setup -> Model) or None, optional
+    build_rival : callable (Model, n) -> (callable Setup -> Model) or None, optional
         Where their number is found, a `build` of a model that has all of n distinct inputs as
         inducing inputs in the place of fewer, and predicts well as it begins. None if this model
         has all of them, or there are too many.
@@ -299,16 +299,16 @@ class Recipe:
     plan: Callable[[int], Plan]
     dtype: Callable[[int], str]
     conditioned: Callable[[Model, Table], Model] = as_trained
-    with_rows: Callable[[Model, Table, int], Model] | None = None
-    goes_on: Callable[[Model, Table], None] = with_any_rows
-    in_stream: Callable[[Model], None] = as_in_fit
-    no_stream: str | None = None
+    complete: Callable[[Model, Table, int], Model] | None = None
+    prepare_to_go_on: Callable[[Model, Table], None] = with_any_rows
+    prepare_to_stream: Callable[[Model], None] = as_in_fit
+    why_no_stream: str | None = None
     divergence: Callable[[Model, float], float] | None = None
     passes: Passes = EAGER
     repeats: Callable[[Model], bool] = never
-    as_large: Callable[[Model], Callable[[Setup], Model]] | None = None
-    of_more: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
-    of_all_rows: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
+    build_for_folds: Callable[[Model], Callable[[Setup], Model]] | None = None
+    build_larger: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
+    build_rival: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
     short: "tuple[int, Recipe] | None" = None
 
     def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":
@@ -324,7 +324,7 @@ class Recipe:
 
         None if there is none for so many distinct inputs.
         """
-        build = None if self.of_more is None else self.of_more(model, n_distinct)
+        build = None if self.build_larger is None else self.build_larger(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
     def rival(self, model: Model, n_distinct: int) -> "Recipe | None":
@@ -332,9 +332,13 @@ class Recipe:
 
         None if there is none for so many distinct inputs.
         """
-        build = None if self.of_all_rows is None else self.of_all_rows(model, n_distinct)
+        build = None if self.build_rival is None else self.build_rival(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""
-        return self if self.as_large is None else replace(self, build=self.as_large(model))
+        return (
+            self
+            if self.build_for_folds is None
+            else replace(self, build=self.build_for_folds(model))
+        )

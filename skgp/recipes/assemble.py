@@ -24,10 +24,10 @@ from skgp.fitting.recipe import (
     pick,
 )
 from skgp.fitting.setup import Setup
-from skgp.recipes.hidden import Layers, MakeNodes, hidden_gps
+from skgp.recipes.hidden import HiddenLayers, MakeNodes, hidden_gps
 from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam
-from skgp.recipes.sizes import build_as_large, build_of_all_rows, build_of_more
+from skgp.recipes.sizes import build_for_folds, build_larger, build_rival
 from skgp.recipes.stack import (
     CERTAIN_VAR,
     USUAL_BEGINNING,
@@ -121,14 +121,14 @@ beginning, all_inducing
         optimizer=partial(adam, p.learning_rate_init) if optimizer is None else optimizer,
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), epochs),
         dtype=partial(float64_if_one_batch, p.batch_size),
-        in_stream=move_inducing,
-        no_stream=no_stream_if_stopping(p),
+        prepare_to_stream=move_inducing,
+        why_no_stream=no_stream_if_stopping(p),
         divergence=beta_reg,
         passes=Passes(p.compile),
         repeats=stack_repeats,
-        as_large=partial(build_as_large, spec) if finds_inducing else None,
-        of_more=partial(build_of_more, spec) if finds_inducing else None,
-        of_all_rows=partial(build_of_all_rows, spec) if finds_inducing else None,
+        build_for_folds=partial(build_for_folds, spec) if finds_inducing else None,
+        build_larger=partial(build_larger, spec) if finds_inducing else None,
+        build_rival=partial(build_rival, spec) if finds_inducing else None,
     )
 
 
@@ -151,7 +151,7 @@ def deep_recipe(
     start: Start = start_hyperparameters,
     beginning: Beginning = USUAL_BEGINNING,
 ) -> Recipe:
-    """The recipe of a stack with hidden layers, for an estimator with the parameters of `Layers`.
+    """The recipe of an estimator with the parameters of `HiddenLayers`.
 
     Parameters as of `stack_recipe`, and these:
 
@@ -164,7 +164,7 @@ def deep_recipe(
         Where the variances of q(v) of hidden functions start.
     """
     kernels = layer_kernels(p.kernel, p.n_layers)
-    layers = pick(Layers, p)
+    layers = pick(HiddenLayers, p)
     return stack_recipe(
         p,
         objective=objective,

@@ -61,22 +61,22 @@ class CollapsedLayers(Layers, ABC):
         """Compute what predictions need of the training rows."""
 
 
-def collapsed_recipe(p: Any, build: Callable[["Start", Features, Setup], Model]) -> Recipe:
+def collapsed_recipe(p: Any, build: Callable[["CollapsedStart", Features, Setup], Model]) -> Recipe:
     """The recipe of a marginal likelihood of all rows."""
     features = pick(Features, p)
     return Recipe(
-        build=partial(build, Start(p.kernel, p.noise_floor, pick(Warping, p)), features),
+        build=partial(build, CollapsedStart(p.kernel, p.noise_floor, pick(Warping, p)), features),
         loss=partial(collapsed_loss, features.weight_decay),
         optimizer=lbfgs,
         plan=partial(collapsed_plan, p.max_iter, pick(Stopping, p)),
         dtype=always_float64,
         conditioned=conditioned,
-        no_stream="partial_fit needs minibatches",
+        why_no_stream="partial_fit needs minibatches",
     )
 
 
 @dataclass(frozen=True)
-class Start:
+class CollapsedStart:
     """Where a model of one independent GP for each output starts."""
 
     kernel: KernelLike
@@ -170,7 +170,7 @@ class FITCLayers(CollapsedLayers):
 
 
 def build_fitc(
-    n_inducing: int, jitter: float, start: Start, features: Features, setup: Setup
+    n_inducing: int, jitter: float, start: CollapsedStart, features: Features, setup: Setup
 ) -> Model:
     """A model of one sparse layer."""
     network, layer, likelihood = start(features, n_inducing, jitter, setup)
@@ -211,7 +211,7 @@ class ExactLayers(CollapsedLayers):
 
 
 def build_exact(
-    max_cholesky_size: int, jitter: float, start: Start, features: Features, setup: Setup
+    max_cholesky_size: int, jitter: float, start: CollapsedStart, features: Features, setup: Setup
 ) -> Model:
     """One exact layer, which begins without rows."""
     network, layer, likelihood = start(features, _START_INDUCING, _START_JITTER, setup)

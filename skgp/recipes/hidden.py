@@ -45,7 +45,7 @@ _MAX_COMPONENTS: Final = 500  # of a grid rule: cost and memory of a step grow w
 
 
 @dataclass(frozen=True)
-class Layers:
+class HiddenLayers:
     """Parameter group: hidden layers.
 
     A width of None is half of the outputs, rounded up; "auto" is their number, from 3 to 10.
@@ -64,7 +64,7 @@ class Layers:
                 "hidden_mean='concatenate' has none: use topology='feedforward'"
             )
 
-    def of(self, is_small: bool, kernels: Sequence[KernelLike]) -> "Layers":
+    def of(self, is_small: bool, kernels: Sequence[KernelLike]) -> "HiddenLayers":
         """The same with a prior mean in the place of "auto".
 
         A small data set has few batches. A top layer that sees the inputs of the model starts as a
@@ -147,7 +147,7 @@ class Sites:
 
 
 def hidden_gps(
-    layers: Layers,
+    layers: HiddenLayers,
     variance: float,
     nodes: MakeNodes,
     alone: MakeBelow,
@@ -190,7 +190,7 @@ def hidden_gps(
 
 @torch.no_grad()
 def _hidden_gp(
-    layers: Layers,
+    layers: HiddenLayers,
     width: int,
     variance: float,
     spec: StackSpec,

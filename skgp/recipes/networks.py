@@ -171,6 +171,6 @@ def network_recipe(p: Any, build: Callable[[Setup], Model], loss: Loss) -> Recip
         optimizer=partial(adam, p.learning_rate_init),
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), Epochs()),
         dtype=partial(float64_if_one_batch, p.batch_size),
-        no_stream=no_stream_if_stopping(p),
+        why_no_stream=no_stream_if_stopping(p),
         repeats=always,
     )

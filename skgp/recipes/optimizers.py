@@ -27,7 +27,6 @@ _USUAL_DECAY: Final = 0.999
 # Standard deviation of the noise, in units of that of the targets, that the usual rates suit.
 _USUAL_STD: Final = 0.1
 
-Share = Callable[[Model, int], float]  # of a model and a number of batches
 MakeOptimizer = Callable[[float, Model, float, int], Optimizer]
 
 
@@ -41,37 +40,38 @@ def batches_adam(learning_rate: float, model: Model, n_data: float, n_batches: i
     return _adam(learning_rate, model, _BATCHES_DECAY if n_batches > 1 else _USUAL_DECAY)
 
 
-def usual_share(model: Model, n_batches: int) -> float:
-    """The usual rate."""
-    return 1.0
-
-
-def noise_share(model: Model, n_batches: int) -> float:
+def _share_of_rate(initial_noise: float | None, model: Model, n_batches: int) -> float:
     """Share of the usual rate that suits the noise of a data set of one batch.
 
-    The start is an optimum, as close to the targets as their noise allows. Steps that move a
-    function by more than a part of the standard deviation of the noise leave it.
+    The start is an optimum, unless a user has chosen its noise, and as close to the targets as
+    their noise allows. Steps that move a function by more than a part of the standard deviation of
+    the noise leave it.
     """
-    if n_batches > 1 or not isinstance(model.likelihood, Gaussian):
+    has_optimum = n_batches == 1 and initial_noise is None
+    if not has_optimum or not isinstance(model.likelihood, Gaussian):
         return 1.0
     log_var = model.likelihood.noise_var.detach().log().mean()  # geometric, over the outputs
     return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)
 
 
-def share_of(initial_noise: float | None) -> Share:
-    """Of a fit that starts at an optimum, or at a noise that a user has chosen."""
-    return noise_share if initial_noise is None else usual_share
-
-
 def adam_by_share(
-    share: Share, learning_rate: float, model: Model, n_data: float, n_batches: int
+    initial_noise: float | None,
+    learning_rate: float,
+    model: Model,
+    n_data: float,
+    n_batches: int,
 ) -> Optimizer:
     """`batches_adam` with a share of the usual rate."""
-    return batches_adam(learning_rate * share(model, n_batches), model, n_data, n_batches)
+    rate = learning_rate * _share_of_rate(initial_noise, model, n_batches)
+    return batches_adam(rate, model, n_data, n_batches)
 
 
 def adam_by_layers(
-    share: Share, learning_rate: float, model: Model, n_data: float, n_batches: int
+    initial_noise: float | None,
+    learning_rate: float,
+    model: Model,
+    n_data: float,
+    n_batches: int,
 ) -> Optimizer:
     """`adam_by_share`, with shorter steps too where the top layer is larger than the first one.
 
@@ -80,8 +80,8 @@ def adam_by_layers(
     """
     layers = cast(SparseLayer, model.stack.bottom), cast(SparseLayer, model.stack.top)
     n_first, n_top = (layer.Z.shape[-2] for layer in layers)
-    rate = learning_rate * min(math.sqrt(n_first / n_top), share(model, n_batches))
-    return batches_adam(rate, model, n_data, n_batches)
+    share = min(math.sqrt(n_first / n_top), _share_of_rate(initial_noise, model, n_batches))
+    return batches_adam(learning_rate * share, model, n_data, n_batches)
 
 
 def natural_gradients(

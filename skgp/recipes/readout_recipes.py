@@ -99,8 +99,8 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
         optimizer=partial(adam, p.learning_rate_init),
         plan=partial(minibatch_plan, pick(Minibatch, p), NEVER, Epochs(least_steps=1000)),
         dtype=partial(float64_if_one_batch, p.batch_size),
-        with_rows=with_latent_inputs,
+        complete=with_latent_inputs,
         repeats=stack_repeats,
-        no_stream="each row has a posterior of its own",
+        why_no_stream="each row has a posterior of its own",
         passes=Passes(p.compile),
     )

@@ -14,12 +14,12 @@ from skgp.recipes.stack import ALL_INDUCING, MOST_ROWS, StackSpec, build_stack, 
 Build = Callable[[Setup], Model]
 
 
-def build_as_large(spec: StackSpec, model: Model) -> Build:
+def build_for_folds(spec: StackSpec, model: Model) -> Build:
     """The build of a model with as many inducing inputs in each layer as this model has."""
     return partial(build_stack, _with_inducing(spec, _n_inducing(model)))
 
 
-def build_of_more(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
+def build_larger(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
     """The build of a model whose top layer has an inducing input for each distinct input.
 
     None if this model has so many, if there are too many, if the top layer begins at an optimum
@@ -31,7 +31,7 @@ def build_of_more(spec: StackSpec, model: Model, n_distinct: int) -> Build | Non
     return partial(build_stack, _with_inducing(spec, [*hidden, ALL_INDUCING]))
 
 
-def build_of_all_rows(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
+def build_rival(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
     """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
     None if this model has so many inducing inputs, if there are too many, or if q(u) is a point.
