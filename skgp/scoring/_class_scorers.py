@@ -1,7 +1,7 @@
 """Scorers of the probabilities of classes."""
 
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,50 +9,16 @@ from numpy.typing import ArrayLike
 from skgp.distributions._given import unmasked
 from skgp.scoring._class_calibration import expected_calibration_error
 from skgp.scoring._ranked import rps
-from skgp.scoring._reduce import FloatArray
 from skgp.scoring._scorers import DistributionScorer
 
 
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class ClassScorer(DistributionScorer):
-    """Scorer that judges the `predict_proba` of a fitted classifier, of scikit-learn too.
+def class_probabilities(estimator: Any, X: Any, y: ArrayLike) -> tuple[Any, Mapping[str, Any]]:
+    """Probabilities (n, C) of the classes that the estimator or the rows have, and these classes.
 
     scikit-learn's scorers tell a score the labels of the rows alone, from which it cannot know the
-    columns if a fold lacks a class. This one says them: the `classes_` of the classifier and, with
-    the probability zero, labels that it has never seen.
+    columns if a fold lacks a class. So the `labels` are said: the `classes_` of the classifier and,
+    with the probability zero, those that it has never seen.
     """
-
-    def __call__(
-        self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Score the probabilities of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-            With `predict_proba` and `classes_`.
-        X : array-like of shape (n, n_features)
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), default=None
-
-        Returns
-        -------
-        float
-            Greater is better.
-        """
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        p, labels = _columns(estimator, X, y)
-        score = float(self.score_func(y, p, labels=labels, **self.kwargs, **weights))
-        return score if self.greater_is_better else -score
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("make_dist_scorer", "ClassScorer", 1)
-
-
-def _columns(estimator: Any, X: Any, y: ArrayLike) -> tuple[FloatArray, Any]:
-    """Probabilities (n, C) of the classes that the estimator or the rows have, sorted, and them."""
     if not hasattr(estimator, "classes_"):
         raise TypeError(
             f"{type(estimator).__name__} has no classes_: this scorer is for classifiers, and "
@@ -63,8 +29,10 @@ def _columns(estimator: Any, X: Any, y: ArrayLike) -> tuple[FloatArray, Any]:
     labels = np.concatenate([estimator.classes_, unseen])
     p = np.column_stack([p, np.zeros((len(p), len(unseen)))])
     order = np.argsort(labels)
-    return p[:, order], labels[order]
+    return p[:, order], {"labels": labels[order]}
 
 
-neg_expected_calibration_error_scorer = ClassScorer(expected_calibration_error)
-neg_rps_scorer = ClassScorer(rps)
+neg_expected_calibration_error_scorer = DistributionScorer(
+    expected_calibration_error, predict_func=class_probabilities
+)
+neg_rps_scorer = DistributionScorer(rps, predict_func=class_probabilities)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, final
 
 from numpy.typing import ArrayLike
 from sklearn import get_config
@@ -15,6 +15,12 @@ from skgp.scoring._joint_scores import joint_nll
 from skgp.scoring._scores import crps, interval_score, nll, pinball_loss, rmse
 
 
+def _distribution(estimator: Any, X: Any, y: ArrayLike) -> tuple[Any, Mapping[str, Any]]:
+    """The predictive distribution of a fitted model, whatever y is."""
+    return predict_dist(estimator, X), {}
+
+
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class DistributionScorer:
     """Scorer that judges the predictive distribution of a fitted model; see `make_dist_scorer`.
@@ -23,19 +29,23 @@ class DistributionScorer:
     `cross_val_score`, `GridSearchCV`, `sklearn.callback.ScoringMonitor` and their like, alone or
     in a dict. It asks :func:`skgp.predict_dist` for the distribution, so the model may be nested
     in pipelines, searches and target transformers, and the score is in the outermost units of y.
+    The scorers of classes ask a classifier, of scikit-learn too, for `predict_proba`.
 
     Immutable, picklable and cheap to copy.
 
     Attributes
     ----------
     score_func : callable
-        ``score_func(y_true, dist, **kwargs)``, with `sample_weight` if it accepts one.
+        ``score_func(y_true, prediction, **kwargs)``, with `sample_weight` if it accepts one.
     greater_is_better : bool
         Whether larger values of `score_func` are better; if not, the scorer negates them.
     kwargs : mapping
         Further arguments of `score_func`.
     sample_weight_request : bool, str or None
         What the scorer asks of metadata routing; see :meth:`set_score_request`.
+    predict_func : callable
+        ``predict_func(estimator, X, y)`` returns the prediction, and a mapping of further arguments
+        of `score_func` that depend on the estimator or the rows, such as the labels of columns.
 
     Notes
     -----
@@ -53,19 +63,21 @@ class DistributionScorer:
     greater_is_better: bool = False
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     sample_weight_request: bool | str | None = None
+    predict_func: Callable[[Any, Any, ArrayLike], tuple[Any, Mapping[str, Any]]] = _distribution
 
     def __call__(
         self, estimator: Any, X: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Score the predictive distribution of a fitted estimator.
+        """Score the predictions of a fitted estimator.
 
         Parameters
         ----------
         estimator : fitted estimator
-            Anything that :func:`skgp.predict_dist` accepts.
+            Anything that :func:`skgp.predict_dist` accepts; for scores of classes a classifier
+            with `predict_proba` and `classes_`.
         X : array-like of shape (n, n_features)
         y : array-like of shape (n,) or (n, P)
-            Targets; NaN entries are skipped.
+            Targets, of which NaN entries are skipped, or labels.
         sample_weight : array-like of shape (n,), default=None
 
         Returns
@@ -74,14 +86,18 @@ class DistributionScorer:
             Greater is better.
         """
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        score = float(self.score_func(y, predict_dist(estimator, X), **self.kwargs, **weights))
+        prediction, arguments = self.predict_func(estimator, X, y)
+        score = float(self.score_func(y, prediction, **arguments, **self.kwargs, **weights))
         return score if self.greater_is_better else -score
 
     def __repr__(self) -> str:
         name = getattr(self.score_func, "__name__", repr(self.score_func))
         sign = ", greater_is_better=True" if self.greater_is_better else ""
         arguments = "".join(f", {key}={value!r}" for key, value in self.kwargs.items())
-        return f"make_dist_scorer({name}{sign}{arguments})"
+        if self.predict_func is _distribution:
+            return f"make_dist_scorer({name}{sign}{arguments})"
+        made_by = getattr(self.predict_func, "__name__", repr(self.predict_func))
+        return f"DistributionScorer({name}{sign}{arguments}, predict_func={made_by})"
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> "DistributionScorer":
         """Copy of the scorer that asks metadata routing for sample weights.

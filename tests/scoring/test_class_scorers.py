@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from toy_regressor import ToyBayesianRidge
 
 from skgp.scoring import (
+    DistributionScorer,
     expected_calibration_error,
     neg_expected_calibration_error_scorer,
     neg_rps_scorer,
@@ -73,7 +74,9 @@ def test_weights_are_routed_and_copies_score_alike(scorer: Any, score: Any) -> N
     expected = -score(y, model.predict_proba(X), sample_weight=weight)
     for copy in (scorer, pickle.loads(pickle.dumps(scorer)), clone(scorer, safe=False)):
         assert copy(model, X, y, sample_weight=weight) == pytest.approx(expected, rel=1e-12)
-        assert repr(copy) == f"ClassScorer({score.__name__})"
+        assert type(copy) is DistributionScorer
+        made_by = "predict_func=class_probabilities"
+        assert repr(copy) == f"DistributionScorer({score.__name__}, {made_by})"
     everything = [(np.arange(len(y)), np.arange(len(y)))]
     with config_context(enable_metadata_routing=True):
         found = cross_validate(
