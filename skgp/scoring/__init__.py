@@ -24,10 +24,10 @@ from skgp.scoring._scorers import (
     neg_interval_score_scorer,
     neg_joint_nll_scorer,
     neg_nll_scorer,
-    neg_pinball_scorer,
+    neg_pinball_loss_scorer,
     neg_rmse_scorer,
 )
-from skgp.scoring._scores import crps, interval_score, mean_rmse, nll, pinball_loss, rmse
+from skgp.scoring._scores import crps, interval_score, nll, pinball_loss, rmse
 
 __all__ = [
     "DistributionScorer",
@@ -42,7 +42,6 @@ __all__ = [
     "interval_score",
     "joint_nll",
     "make_dist_scorer",
-    "mean_rmse",
     "neg_calibration_error_scorer",
     "neg_coverage_error_scorer",
     "neg_crps_scorer",
@@ -50,7 +49,7 @@ __all__ = [
     "neg_interval_score_scorer",
     "neg_joint_nll_scorer",
     "neg_nll_scorer",
-    "neg_pinball_scorer",
+    "neg_pinball_loss_scorer",
     "neg_rmse_scorer",
     "neg_rps_scorer",
     "nll",

@@ -156,6 +156,9 @@ def rmse(
 ) -> float | FloatArray:
     """Root mean squared error of the predictive mean, in the units of y.
 
+    Its mean over outputs, the default, is the MRMSE of the literature on multi-output Gaussian
+    processes.
+
     Parameters
     ----------
     y_true : array-like of shape (n,) or (n, P)
@@ -190,41 +193,6 @@ def rmse(
     targets = check_targets(y_true, dist, sample_weight)
     mse = targets.mean_over_rows((targets.y - dist.mean()) ** 2)
     return combine_outputs(np.sqrt(mse), multioutput)
-
-
-def mean_rmse(
-    y_true: ArrayLike, dist: ContinuousDistribution, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Mean over outputs of the root mean squared error of each output (MRMSE), in the units of y.
-
-    The name that the literature on multi-output Gaussian processes gives to :func:`rmse` with
-    ``multioutput="uniform_average"``.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,) or (n, P)
-        Targets; NaN entries are skipped.
-    dist : predictive distribution of shape (n,) or (n, P)
-    sample_weight : array-like of shape (n,), default=None
-
-    Returns
-    -------
-    float
-        In the units of y.
-
-    Raises
-    ------
-    ValueError
-        If shapes or weights are not valid, or an output has no observed target.
-
-    Examples
-    --------
-    >>> from skgp.distributions import NormalMixture
-    >>> from skgp.scoring import mean_rmse
-    >>> mean_rmse([[3.0, 1.0]], NormalMixture.normal([[0.0, 0.0]], [[1.0, 1.0]]))
-    2.0
-    """
-    return float(rmse(y_true, dist, sample_weight=sample_weight))
 
 
 def pinball_loss(

@@ -225,6 +225,14 @@ def test_request_needs_routing_and_a_score_with_weights() -> None:
         make_dist_scorer(no_weights).set_score_request(sample_weight=True)
 
 
+def test_scorers_have_the_names_of_their_scores() -> None:
+    scorers = {k: v for k, v in vars(scoring).items() if isinstance(v, DistributionScorer)}
+    assert len(scorers) == 11
+    for name, scorer in scorers.items():
+        sign = "" if scorer.greater_is_better else "neg_"
+        assert name == f"{sign}{scorer.score_func.__name__}_scorer"
+
+
 def test_pickle_and_clone_keep_the_score(routing: None) -> None:
     X, y = make_data()
     model = ToyBayesianRidge().fit(X, y)

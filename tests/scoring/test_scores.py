@@ -20,7 +20,6 @@ from skgp.scoring import (
     energy_score,
     interval_score,
     joint_nll,
-    mean_rmse,
     nll,
     noise_fraction,
     pinball_loss,
@@ -40,7 +39,7 @@ SCORES = [
     coverage_error,
     calibration_error,
 ]
-ROW_SCORES = [joint_nll, energy_score, mean_rmse]
+ROW_SCORES = [joint_nll, energy_score]
 
 
 def make(rng: np.random.Generator, n: int = 40, p: int = 3) -> tuple[np.ndarray, NormalMixture]:
@@ -95,7 +94,6 @@ def test_rmse_and_pinball_are_those_of_sklearn(rng: np.random.Generator) -> None
             mean_pinball_loss(y, dist.ppf(0.2), alpha=0.2, **options),
             rtol=1e-12,
         )
-    assert mean_rmse(y, dist, sample_weight=w) == rmse(y, dist, sample_weight=w)
 
 
 def test_mean_pinball_loss_over_levels_is_half_the_crps() -> None:
@@ -235,7 +233,7 @@ def test_missing_targets_are_dropped_entrywise(score: Any, rng: np.random.Genera
     np.testing.assert_allclose(score(y, dist), raw.mean(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("score", [*SCORES, joint_nll, mean_rmse])
+@pytest.mark.parametrize("score", [*SCORES, joint_nll])
 def test_weights_equal_repetition(score: Any, rng: np.random.Generator) -> None:
     y, dist = make(rng)
     y[4:9, 1] = np.nan
