@@ -11,11 +11,11 @@ from skgp.plotting._display import (
     Display,
     add_legend,
     estimator_name,
-    has_label,
     labelled,
     merge_style,
 )
-from skgp.plotting._input_line import InputLine
+from skgp.plotting._dots import draw_dots, thinned
+from skgp.plotting._input_line import InputLine, increasing
 from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
 from skgp.plotting._outcome_cells import cell_densities, outcome_grid, quantity
 
@@ -243,11 +243,8 @@ class ConditionalDensityDisplay(Display):
         ValueError
             If an argument has a wrong shape or is out of its range.
         """
-        values = np.asarray(x, dtype=np.float64)
-        if values.shape != dist.shape[:1]:
-            raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
-        order = np.argsort(values, kind="stable")
-        values, dist = values[order], dist[order]
+        values, order = increasing(x, len(dist))
+        dist = dist[order]
         chosen = check_output(output, dist)
         y = outcome_grid(y_grid, dist, chosen, None if data is None else data[1])
         density = cell_densities(y, dist, chosen)
@@ -304,8 +301,7 @@ class ConditionalDensityDisplay(Display):
             highest = float(np.quantile(self.density.max(axis=0), 1.0 - _SATURATED))
         if not highest > 0.0:
             raise ValueError(f"The highest density must be positive, got {highest}.")
-        if max_points < 1:
-            raise ValueError(f"max_points must be at least 1, got {max_points}.")
+        dots = thinned(self.data, max_points)
         ax = self._begin(ax)
         from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
@@ -328,28 +324,7 @@ class ConditionalDensityDisplay(Display):
         )
         label = labelled(f"{self.quantity}, full colour from {highest:.2g}", name)
         ax.fill([], [], color=color, alpha=_OPACITY, linewidth=0.0, label=label)
-        self.points_ = None if self.data is None else _draw_points(ax, self.data, max_points)
+        self.points_ = draw_dots(ax, dots)
         ax.set(xlabel=self.x_name, ylabel=self.y_name)
         add_legend(ax, "upper left")
         return self
-
-
-def _draw_points(ax: "Axes", data: tuple[FloatArray, FloatArray], max_points: int) -> "Line2D":
-    """Observed rows as dots: if there are many, some of them, and lightly."""
-    points = np.column_stack(data)
-    points = points[np.isfinite(points).all(axis=1)]
-    n_rows = len(points)
-    label = "observed"
-    if n_rows > max_points:
-        # Not every k-th row, which would draw lines across points on a grid.
-        points = points[np.random.default_rng(0).choice(n_rows, max_points, replace=False)]
-        label = f"observed ({max_points:,} of {n_rows:,} drawn)"
-    (line,) = ax.plot(
-        *points.T,
-        ".",
-        color="0.3",
-        markersize=3,
-        alpha=np.clip(150 / max(len(points), 1), 0.15, 1.0),  # many dots hide the heat map
-        label=None if has_label(ax, label) else label,
-    )
-    return line

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._observed import FloatArray, Observed
 from skgp.plotting._outcome_display import OutcomeDisplay
+from skgp.scoring._calibration import pit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,3 +63,15 @@ class DiagnosticDisplay(OutcomeDisplay):
         """
         observed = Observed.check(y_true, dist, output)
         return cls(observed.select(cls._diagnose(y_true, dist)), name=name).plot(ax, **kwargs)
+
+
+class PITBasedDisplay(DiagnosticDisplay):
+    """Abstract base: all that is drawn follows from the PIT of each outcome."""
+
+    def __init__(self, pit: FloatArray, *, name: str | None = None) -> None:
+        self.pit = pit
+        self.name = name
+
+    @staticmethod
+    def _diagnose(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
+        return pit_ends(y_true, dist)

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skgp.distributions import ContinuousDistribution
 from skgp.distributions._given import check_order, output_names, target_values
@@ -49,11 +49,9 @@ class InputLine:
                 f"X has {n_columns} columns: choose the one to vary by column=. The others are "
                 "held at the values of a row: at= is its number in X, or a row of values."
             )
-        if isinstance(column, str):
-            if column not in names:
-                raise ValueError(f"column={column!r} is none of the columns {names}.")
-            column = names.index(column)
-        varied = column or 0
+        if isinstance(column, str) and column not in names:
+            raise ValueError(f"column={column!r} is none of the columns {names}.")
+        varied = names.index(column) if isinstance(column, str) else column or 0
         if not 0 <= varied < n_columns:
             raise ValueError(f"column={column} is out of range: X has {n_columns} columns.")
         number, held = (int(at), {}) if isinstance(at, Integral) else (0, _held(at, names, varied))
@@ -68,8 +66,8 @@ class InputLine:
             if hasattr(table, "iloc"):
                 rows[names[j]] = value
             elif is_frame:  # of polars, whose columns are replaced
-                column = type(table[names[j]])(names[j], np.broadcast_to(value, len(values)))
-                rows = rows.with_columns(column)
+                series = type(table[names[j]])
+                rows = rows.with_columns(series(names[j], np.broadcast_to(value, len(values))))
             else:
                 rows[:, j] = value
         name = "x" if n_columns == 1 and not is_frame else str(names[varied])
@@ -91,6 +89,15 @@ class InputLine:
                 "the outputs of the estimator."
             )
         return self.observed, select_output(targets, chosen)
+
+
+def increasing(x: ArrayLike, n_rows: int) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Values (n,) of the input from left to right, and the order that brings them there."""
+    values = np.asarray(x, dtype=np.float64)
+    if values.shape != (n_rows,):
+        raise ValueError(f"x has shape {values.shape}, expected {(n_rows,)} as dist.")
+    order = np.argsort(values, kind="stable")
+    return values[order], order
 
 
 def _held(at: Any, names: list[Any], varied: int) -> dict[int, Any]:

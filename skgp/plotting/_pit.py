@@ -3,14 +3,11 @@
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from skgp.distributions import ContinuousDistribution
-from skgp.plotting._diagnostic_display import DiagnosticDisplay
+from skgp.plotting._diagnostic_display import PITBasedDisplay
 from skgp.plotting._display import add_legend, has_label, merge_style
-from skgp.plotting._observed import FloatArray, observed_shares
+from skgp.plotting._observed import observed_shares
 from skgp.plotting._sampling_band import band_label, share_band
-from skgp.scoring._calibration import pit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,14 +18,15 @@ _IDEAL = "calibrated"
 
 
 @final
-class PITDisplay(DiagnosticDisplay):
+class PITDisplay(PITBasedDisplay):
     """Histogram of the probability integral transform (PIT), flat for a calibrated model.
 
     The PIT of a row is its predictive cdf at the outcome. At a count the cdf jumps, and the row is
     spread evenly over the jump ([1]_, equation 2), which makes bars vary less. A hump in the
     middle shows intervals that are too wide, a U shape ones that are too narrow, a slope
     predictions that are too low or too high. The band holds a bar of a calibrated model with the
-    probability `level`; each bar by itself, so with ten bars at 95 % one outside is no surprise.
+    probability `band_level`; each bar by itself, so with ten bars at 95 % one outside is no
+    surprise.
 
     Parameters
     ----------
@@ -67,21 +65,13 @@ class PITDisplay(DiagnosticDisplay):
     ideal_: "Line2D | None"
     band_: "Rectangle | None"
 
-    def __init__(self, pit: FloatArray, *, name: str | None = None) -> None:
-        self.pit = pit
-        self.name = name
-
-    @staticmethod
-    def _diagnose(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
-        return pit_ends(y_true, dist)
-
     def plot(
         self,
         ax: "Axes | None" = None,
         *,
         name: str | None = None,
         n_bins: int | None = None,
-        level: float = 0.95,
+        band_level: float = 0.95,
         ref_line: bool = True,
         **kwargs: Any,
     ) -> Self:
@@ -95,7 +85,7 @@ class PITDisplay(DiagnosticDisplay):
             Label of the model; `self.name` if None.
         n_bins : int, default=None
             Number of bars; None makes 10 of them, fewer for less than 50 outcomes.
-        level : float, default=0.95
+        band_level : float, default=0.95
             Probability of the band of sampling variation, in (0, 1).
         ref_line : bool, default=True
             Whether to draw line and band, once per axes; the band again if the number of outcomes
@@ -110,7 +100,7 @@ class PITDisplay(DiagnosticDisplay):
         Raises
         ------
         ValueError
-            If `n_bins` or `level` is out of its range.
+            If `n_bins` or `band_level` is out of its range.
         """
         n_rows = len(self.pit)
         n_bins = min(10, max(2, n_rows // 5)) if n_bins is None else n_bins
@@ -118,9 +108,9 @@ class PITDisplay(DiagnosticDisplay):
             raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
         ax = self._begin(ax)
         self.ideal_ = self.band_ = None
-        band = band_label(level, n_rows)
+        band = band_label(band_level, n_rows)
         if ref_line and not has_label(ax, band):
-            low, high = n_bins * share_band(1.0 / n_bins, n_rows, level)
+            low, high = n_bins * share_band(1.0 / n_bins, n_rows, band_level)
             self.band_ = ax.axhspan(low, high, color="0.85", zorder=0, label=band)
         if ref_line and not has_label(ax, _IDEAL):
             self.ideal_ = ax.axhline(1.0, color="k", linestyle=":", label=_IDEAL)

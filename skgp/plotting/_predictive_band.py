@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any, Self, final
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from skgp.compose import predict_dist
@@ -16,7 +15,8 @@ from skgp.plotting._display import (
     merge_style,
     percent,
 )
-from skgp.plotting._input_line import InputLine
+from skgp.plotting._dots import draw_dots, thinned
+from skgp.plotting._input_line import InputLine, increasing
 from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class PredictiveBandDisplay(Display):
     band_, latent_band_ : matplotlib FillBetweenPolyCollection
         The interval of an observation and that of the function; the latter None without one.
     points_ : matplotlib Line2D or None
-        The observed rows.
+        The observed rows, or some of them.
     ax_, figure_ : matplotlib Axes and Figure
 
     Notes
@@ -79,7 +79,7 @@ class PredictiveBandDisplay(Display):
     >>> ax = Figure().subplots()
     >>> display = PredictiveBandDisplay.from_predictions([0.0, 1.0], dist, function, ax=ax)
     >>> display.latent_upper.round(2), display.upper.round(2)
-    (array([0.2 , 1.59]), array([0.98, 2.18]))
+    (array([0.16, 1.49]), array([0.82, 1.99]))
     """
 
     line_: "Line2D"
@@ -124,7 +124,7 @@ class PredictiveBandDisplay(Display):
         grid: int | ArrayLike = 200,
         column: int | str | None = None,
         at: Any = 0,
-        coverage: float = 0.95,
+        coverage: float = 0.9,
         output: int | str | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
@@ -150,7 +150,7 @@ class PredictiveBandDisplay(Display):
         at : int, array-like of shape (n_features,), Series or mapping, default=0
             What the other columns are held at: the values of the row of X that has this number, or
             these values, in the order of the columns or by their names, as of ``X.median()``.
-        coverage : float, default=0.95
+        coverage : float, default=0.9
             Nominal coverage of the central intervals, in [0, 1].
         output : int or str, default=None
             Which of several outputs, by its number or its name; needed if there are several.
@@ -159,7 +159,7 @@ class PredictiveBandDisplay(Display):
         ax : matplotlib Axes, default=None
             Those of a new figure if None.
         **kwargs : dict
-            Line style of the mean.
+            Further arguments of `plot`.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class PredictiveBandDisplay(Display):
         dist: ContinuousDistribution,
         latent: ContinuousDistribution | None = None,
         *,
-        coverage: float = 0.95,
+        coverage: float = 0.9,
         data: tuple[FloatArray, FloatArray] | None = None,
         x_name: str = "x",
         output: int | str | None = None,
@@ -216,7 +216,7 @@ class PredictiveBandDisplay(Display):
             Of y, noise included.
         latent : predictive distribution of the same shape, default=None
             Of the function.
-        coverage : float, default=0.95
+        coverage : float, default=0.9
             Nominal coverage of the central intervals, in [0, 1].
         data : tuple of two arrays of shape (n,), default=None
             Inputs and outcomes of observed rows, drawn as dots.
@@ -229,7 +229,7 @@ class PredictiveBandDisplay(Display):
         ax : matplotlib Axes, default=None
             Those of a new figure if None.
         **kwargs : dict
-            Line style of the mean.
+            Further arguments of `plot`.
 
         Returns
         -------
@@ -240,13 +240,10 @@ class PredictiveBandDisplay(Display):
         ValueError
             If an argument has a wrong shape or is out of its range.
         """
-        values = np.asarray(x, dtype=np.float64)
-        if values.shape != dist.shape[:1]:
-            raise ValueError(f"x has shape {values.shape}, expected {dist.shape[:1]} as dist.")
+        values, order = increasing(x, len(dist))
         if latent is not None and latent.shape != dist.shape:
             raise ValueError(f"latent has shape {latent.shape}, expected {dist.shape} as dist.")
-        order = np.argsort(values, kind="stable")
-        values, dist = values[order], dist[order]
+        dist = dist[order]
         latent = None if latent is None else latent[order]
         ends = [*dist.interval(coverage), *(() if latent is None else latent.interval(coverage))]
         chosen = check_output(output, dist)
@@ -257,7 +254,14 @@ class PredictiveBandDisplay(Display):
         )
         return display.plot(ax, **kwargs)
 
-    def plot(self, ax: "Axes | None" = None, *, name: str | None = None, **kwargs: Any) -> Self:
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        name: str | None = None,
+        max_points: int = 1000,
+        **kwargs: Any,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -266,19 +270,25 @@ class PredictiveBandDisplay(Display):
             Those of a new figure if None.
         name : str, default=None
             Label of the model; `self.name` if None.
+        max_points : int, default=1000
+            Number of observed rows drawn at most, a fixed random choice.
         **kwargs : dict
             Line style of the mean; the bands have its colour.
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            If `max_points` is out of its range.
         """
+        dots = thinned(self.data, max_points)
         ax = self._begin(ax)
         name = self.name if name is None else name
-        self.points_ = self.latent_band_ = None
-        if self.data is not None:
-            alpha = np.clip(500 / len(self.data[0]), 0.04, 1.0)  # many dots hide the bands
-            (self.points_,) = ax.plot(*self.data, ".", color="0.3", markersize=3, alpha=alpha)
+        self.latent_band_ = None
+        self.points_ = draw_dots(ax, dots)
         style = merge_style({"label": labelled("mean", name)}, kwargs)
         (self.line_,) = ax.plot(self.x, self.mean, **style)
         color = self.line_.get_color()

@@ -3,14 +3,11 @@
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from skgp.distributions import ContinuousDistribution
-from skgp.plotting._diagnostic_display import DiagnosticDisplay
+from skgp.plotting._diagnostic_display import PITBasedDisplay
 from skgp.plotting._display import has_label, merge_style
-from skgp.plotting._observed import FloatArray, observed_shares
+from skgp.plotting._observed import observed_shares
 from skgp.plotting._sampling_band import band_label, share_band
-from skgp.scoring._calibration import pit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,15 +22,15 @@ _AXIS_LABELS = {
 
 
 @final
-class ReliabilityDisplay(DiagnosticDisplay):
+class ReliabilityDisplay(PITBasedDisplay):
     """Observed against nominal coverage of central intervals, or levels of quantiles.
 
     For intervals, a curve below the diagonal shows too narrow predictive distributions, above it
     too wide ones. For quantiles, a curve off the diagonal in one direction shows a bias. The band
-    holds each point of a calibrated model with the probability `level`; the points depend on each
-    other, so a curve may leave it over a longer stretch by chance. At a count the predictive cdf
-    jumps; the outcome is spread evenly over the jump ([2]_, equation 2), and so lies in part within
-    an interval or below a quantile.
+    holds each point of a calibrated model with the probability `band_level`; the points depend on
+    each other, so a curve may leave it over a longer stretch by chance. At a count the predictive
+    cdf jumps; the outcome is spread evenly over the jump ([2]_, equation 2), and so lies in part
+    within an interval or below a quantile.
 
     Parameters
     ----------
@@ -78,14 +75,6 @@ class ReliabilityDisplay(DiagnosticDisplay):
     ideal_: "Line2D | None"
     band_: "FillBetweenPolyCollection | None"
 
-    def __init__(self, pit: FloatArray, *, name: str | None = None) -> None:
-        self.pit = pit
-        self.name = name
-
-    @staticmethod
-    def _diagnose(y_true: ArrayLike, dist: ContinuousDistribution) -> FloatArray:
-        return pit_ends(y_true, dist)
-
     def plot(
         self,
         ax: "Axes | None" = None,
@@ -93,7 +82,7 @@ class ReliabilityDisplay(DiagnosticDisplay):
         name: str | None = None,
         kind: str = "interval",
         n_levels: int = 19,
-        level: float = 0.95,
+        band_level: float = 0.95,
         ref_line: bool = True,
         **kwargs: Any,
     ) -> Self:
@@ -109,7 +98,7 @@ class ReliabilityDisplay(DiagnosticDisplay):
             Central intervals, or quantiles.
         n_levels : int, default=19
             Number of equally spaced nominal levels, at least 1; 19 are the multiples of 5 %.
-        level : float, default=0.95
+        band_level : float, default=0.95
             Probability of the band of sampling variation, in (0, 1).
         ref_line : bool, default=True
             Whether to draw diagonal and band, once per axes; the band again if the number of
@@ -124,7 +113,7 @@ class ReliabilityDisplay(DiagnosticDisplay):
         Raises
         ------
         ValueError
-            If `kind`, `n_levels` or `level` is out of its range.
+            If `kind`, `n_levels` or `band_level` is out of its range.
         """
         if kind not in _AXIS_LABELS:
             raise ValueError(f"kind must be 'interval' or 'quantile', got {kind!r}.")
@@ -133,10 +122,10 @@ class ReliabilityDisplay(DiagnosticDisplay):
         ax = self._begin(ax)
         n_rows = len(self.pit)
         self.ideal_ = self.band_ = None
-        band = band_label(level, n_rows)
+        band = band_label(band_level, n_rows)
         if ref_line and not has_label(ax, band):
             grid = np.linspace(0.0, 1.0, 201)
-            low, high = share_band(grid, n_rows, level)
+            low, high = share_band(grid, n_rows, band_level)
             self.band_ = ax.fill_between(
                 grid, low, high, color="0.85", linewidth=0.0, zorder=0, label=band
             )

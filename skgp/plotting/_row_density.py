@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
-from skgp.distributions._given import target_values
 from skgp.plotting._display import (
     Display,
     add_legend,
@@ -16,8 +15,9 @@ from skgp.plotting._display import (
     labelled,
     merge_style,
 )
-from skgp.plotting._observed import FloatArray, Observed, check_output, output_name
+from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
 from skgp.plotting._outcome_cells import cell_densities, cell_ends, outcome_grid, quantity
+from skgp.scoring._reduce import check_targets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -221,8 +221,7 @@ class RowDensityDisplay(Display):
         rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, max_rows)).round().astype(int))
         observed, chosen = None, check_output(output, dist)
         if y is not None:
-            Observed.check(y, dist, output)  # for its errors
-            observed = target_values(y, "y").reshape(n_rows, -1)[rows, chosen]
+            observed = select_output(check_targets(y, dist, None).y, chosen)[rows]
         part = dist[rows]
         outcomes = outcome_grid(y_grid, part, chosen, observed)
         density = cell_densities(outcomes, part, chosen).T

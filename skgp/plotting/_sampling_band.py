@@ -29,7 +29,7 @@ def share_band(probability: float | FloatArray, n_rows: int, level: float) -> Fl
         If `level` is out of its range.
     """
     if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie between 0 and 1, got {level}.")
+        raise ValueError(f"band_level must lie between 0 and 1, got {level}.")
     low, high = binom.interval(level, n_rows, probability)
     return np.array([low, high]) / n_rows
 

@@ -75,12 +75,12 @@ def test_few_outcomes_have_few_bars(n_rows: int, n_bins: int, ax: Axes) -> None:
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_bands_are_binomial_quantiles(level: float, ax: Axes) -> None:
     pit = np.linspace(0.01, 0.99, 50)
-    band = PITDisplay(pit).plot(ax, n_bins=5, level=level).band_
+    band = PITDisplay(pit).plot(ax, n_bins=5, band_level=level).band_
     low, high = stats.binom.ppf([(1 - level) / 2, (1 + level) / 2], 50, 0.2)
     np.testing.assert_allclose(band.get_y(), low / 10)
     np.testing.assert_allclose(band.get_y() + band.get_height(), high / 10)
     ax.clear()
-    corners = ReliabilityDisplay(pit).plot(ax, level=level).band_.get_paths()[0].vertices
+    corners = ReliabilityDisplay(pit).plot(ax, band_level=level).band_.get_paths()[0].vertices
     for nominal in (0.1, 0.5, 0.9):
         low, high = stats.binom.ppf([(1 - level) / 2, (1 + level) / 2], 50, nominal) / 50
         drawn = corners[np.isclose(corners[:, 0], nominal), 1]
@@ -91,7 +91,7 @@ def test_band_holds_a_bar_of_a_calibrated_model_as_often_as_stated(
     ax: Axes, rng: np.random.Generator
 ) -> None:
     pits = rng.uniform(size=(1000, 200))
-    band = PITDisplay(pits[0]).plot(ax, n_bins=10, level=0.9).band_
+    band = PITDisplay(pits[0]).plot(ax, n_bins=10, band_level=0.9).band_
     first_bar = 10 * np.mean(pits < 0.1, axis=1)
     inside = np.mean((first_bar >= band.get_y()) & (first_bar <= band.get_y() + band.get_height()))
     exact = np.diff(stats.binom.cdf([stats.binom.ppf(0.05, 200, 0.1) - 1,
@@ -216,8 +216,8 @@ def test_errors_name_the_trouble(cls: Any, model: Any, ax: Axes) -> None:
     ("cls", "option", "message"),
     [
         (PITDisplay, {"n_bins": 0}, "n_bins must be at least 1"),
-        (PITDisplay, {"level": 1.0}, "level must lie between 0 and 1"),
-        (ReliabilityDisplay, {"level": 0.0}, "level must lie between 0 and 1"),
+        (PITDisplay, {"band_level": 1.0}, "band_level must lie between 0 and 1"),
+        (ReliabilityDisplay, {"band_level": 0.0}, "band_level must lie between 0 and 1"),
         (ReliabilityDisplay, {"kind": "tail"}, "kind must be 'interval' or 'quantile'"),
         (ReliabilityDisplay, {"n_levels": 0}, "n_levels must be at least 1"),
         (IntervalDisplay, {"order": "size"}, "order must be 'outcome' or 'mean'"),

@@ -120,12 +120,31 @@ def test_frames_with_categories_go_through_pipelines(model: Any, ax: Axes) -> No
     assert frame["speed"].tolist() == [3, 1, 2]
 
 
+def test_dots_are_finite_few_and_in_the_legend(model: Any, ax: Axes) -> None:
+    x = np.linspace(1.0, 4.0, 1500)
+    y = np.where(np.arange(1500) < 300, np.nan, x)
+    display = PredictiveBandDisplay.from_estimator(model, x[:, None], y, grid=5, ax=ax)
+    points = np.column_stack(display.points_.get_data())
+    assert points.shape == (1000, 2)
+    assert set(points[:, 0]) <= set(x[300:])
+    np.testing.assert_array_equal(points[:, 0], points[:, 1])
+    assert "observed (1,000 of 1,200 drawn)" in [t.get_text() for t in ax.get_legend().get_texts()]
+    few = PredictiveBandDisplay.from_estimator(
+        model, x[:, None], y, grid=5, ax=ax, max_points=1200, color="r"
+    )
+    assert len(few.points_.get_xdata()) == 1200
+    assert few.points_.get_label() == "observed"
+    assert few.line_.get_color() == "r"
+    with pytest.raises(ValueError, match="max_points must be at least 1, got 0"):
+        display.plot(ax, max_points=0)
+
+
 def test_output_is_chosen(two_outputs: Any, ax: Axes) -> None:
     Y = np.column_stack([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
     display = PredictiveBandDisplay.from_estimator(two_outputs, X, Y, grid=3, output=1, ax=ax)
     np.testing.assert_allclose(display.mean, [10.0, 25.0, 40.0])
     np.testing.assert_allclose(display.points_.get_ydata(), [10.0, 20.0, 30.0])
-    np.testing.assert_allclose(display.latent_upper / display.x, 10 * (1 + stats.norm.ppf(0.975)))
+    np.testing.assert_allclose(display.latent_upper / display.x, 10 * (1 + stats.norm.ppf(0.95)))
     with pytest.raises(ValueError, match="choose one by output=0 to output=1"):
         PredictiveBandDisplay.from_estimator(two_outputs, X, ax=ax)
 
