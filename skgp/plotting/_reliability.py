@@ -26,11 +26,11 @@ class ReliabilityDisplay(PITBasedDisplay):
     """Observed against nominal coverage of central intervals, or levels of quantiles.
 
     For intervals, a curve below the diagonal shows too narrow predictive distributions, above it
-    too wide ones. For quantiles, a curve off the diagonal in one direction shows a bias. The band
-    holds each point of a calibrated model with the probability `band_level`; the points depend on
-    each other, so a curve may leave it over a longer stretch by chance. At a count the predictive
-    cdf jumps; the outcome is spread evenly over the jump ([2]_, equation 2), and so lies in part
-    within an interval or below a quantile.
+    too wide ones. For quantiles ([1]_, section 3.5), a curve off the diagonal in one direction
+    shows a bias. The band holds each point of a calibrated model with the probability `band_level`;
+    the points depend on each other, so a curve may leave it over a longer stretch by chance. At a
+    count the predictive cdf jumps; the outcome is spread evenly over the jump ([2]_, equation 2),
+    and so lies in part within an interval or below a quantile.
 
     Parameters
     ----------

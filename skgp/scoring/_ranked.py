@@ -46,6 +46,10 @@ def rps(
         If shapes, probabilities, weights or labels are not valid, or the labels have another order
         than the ordered categories of `y_true`.
 
+    Notes
+    -----
+    The score of [1]_ is 1 - rps / (C - 1), so that greater is better there.
+
     References
     ----------
     .. [1] E. S. Epstein, "A scoring system for probability forecasts of ranked categories",
