@@ -233,8 +233,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         Raises
         ------
         NotImplementedError
-            If the members have no joint distribution over rows, or no `sample_y`, or transform
-            their target.
+            If the members have no joint distribution over rows, or no `sample_y`.
         """
         check_is_fitted(self)
         members, scale = self.estimators_, self.scale_

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from skgp.compose._target_inverse import invert_target
+from skgp.compose._target_inverse import invert_draws, invert_target
 
 
 @final
@@ -49,6 +49,10 @@ class Nested:
     def invert_target(self, dist: Any) -> Any:
         """Distribution of the user's target from that of the innermost estimator."""
         return invert_target(dist, self.target_transformers) if self.target_transformers else dist
+
+    def invert_draws(self, draws: Any) -> Any:
+        """Draws of the user's target from those of the innermost estimator."""
+        return invert_draws(draws, self.target_transformers) if self.target_transformers else draws
 
 
 def unwrap(model: Any) -> Nested:

@@ -151,12 +151,13 @@ def sample_joint(model: Any, X: Any, n_samples: int, random_state: Any) -> Any:
     Raises
     ------
     NotImplementedError
-        If the innermost estimator has no `sample_y`, or a target is transformed.
+        If the innermost estimator has no `sample_y`.
     """
     nested = unwrap(model)
-    if nested.target_transformers or not hasattr(nested.estimator, "sample_y"):
+    if not hasattr(nested.estimator, "sample_y"):
         raise NotImplementedError(
             f"sample_y asks for the joint distribution over rows, which {name_of(model)} does not "
             "have; predict_dist(X).rvs(n_samples) draws each row for itself"
         )
-    return nested.estimator.sample_y(nested.transform(X), n_samples, random_state=random_state)
+    draws = nested.estimator.sample_y(nested.transform(X), n_samples, random_state=random_state)
+    return nested.invert_draws(draws)

@@ -75,6 +75,19 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
     )
 
 
+def invert_draws(draws: FloatArray, transformers: Sequence[Any]) -> FloatArray:
+    """Draws (n, S) or (n, P, S) of the target from those of the transformed one.
+
+    Transformers as of `invert_target`; these may mix the outputs.
+    """
+    values = np.moveaxis(draws, -1, 0)
+    if not values.size:  # which scikit-learn's transformers refuse
+        return draws
+    columns = values.reshape(-1, values.shape[2] if values.ndim == 3 else 1)
+    mapped = _run(transformers, "inverse_transform", columns).reshape(values.shape)
+    return np.moveaxis(mapped, 0, -1)
+
+
 def is_affine(transformers: Sequence[Any], n_outputs: int) -> bool:
     """Whether the inverse of a chain of fitted transformers is affine in each output."""
     return _affine_coefficients(transformers, n_outputs) is not None
