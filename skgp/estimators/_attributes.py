@@ -1,19 +1,15 @@
 """What estimators whose model is a stack of GP layers have in common after a fit, as functions."""
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.networks.warping import InputWarp
 from skgp.core.nodes.sigma_points import Quadrature
-from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.model import Model
-from skgp.fitting.posterior import FunctionPosterior
 from skgp.fitting.table import Array
 
 
@@ -145,85 +141,3 @@ def _squeezed(estimator: Any, values: Array) -> Array:
     alone = layers.bottom is layers.top and not estimator._output_shape
     shared = isinstance(layers.bottom, SparseGP) and layers.bottom.is_shared
     return values[0] if alone or shared else values
-
-
-def posterior(self: Any) -> FunctionPosterior:
-    """Moments of the noiseless function f at torch tensors of rows, with gradients in them.
-
-    Returns
-    -------
-    FunctionPosterior
-        Its `mean_and_std` and `mean_and_cov` take rows in the units of X, in batches of any shape,
-        and return tensors in the units of y.
-    """
-    fitted = self._snapshot()
-    return FunctionPosterior(fitted.model_, fitted._output_shape)
-
-
-def sample_functions(self: Any, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
-    """Draws of the noiseless function f from its posterior, each one a function of x.
-
-    A draw gives the same values in every call, and its values at two rows are as alike as f is
-    there. `sample_y` draws values at given rows, noise included.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number S of functions.
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    FunctionDraws
-        Called with X (n, D) it returns an array of shape (n, S) or (n, P, S), in the units of
-        y; its `evaluate` takes tensors and has gradients.
-
-    Raises
-    ------
-    NotImplementedError
-        If the model is not one of GP layers and normal noise alone: if it has a readout, latent
-        covariates or another likelihood (bounds of censored targets are fine); or if a kernel that
-        functions are drawn for has no known spectral density.
-    """
-    return _draw_functions(self, n_samples, random_state, prior=False)
-
-
-def sample_prior_functions(self: Any, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
-    """As `sample_functions`, from the prior with the hyper-parameters of the fit.
-
-    All layers are drawn from their priors: the targets have a say in hyper-parameters and prior
-    means alone.
-
-    Parameters
-    ----------
-    n_samples : int
-    random_state : int, RandomState or None
-
-    Returns
-    -------
-    FunctionDraws
-
-    Raises
-    ------
-    NotImplementedError
-        As `sample_functions`.
-    """
-    return _draw_functions(self, n_samples, random_state, prior=True)
-
-
-def _draw_functions(self: Any, n_samples: int, random_state: Any, *, prior: bool) -> FunctionDraws:
-    fitted = self._snapshot()
-    check_scalar(n_samples, "n_samples", Integral, min_val=1)
-    model = fitted.model_
-    if not model.has_gp_outputs:
-        between = "a readout or latent covariates stand"
-        if model.has_gp_latents:
-            between = f"the {type(model.likelihood).__name__} likelihood stands"
-        raise NotImplementedError(
-            f"{type(self).__name__} cannot be drawn as a function of x: {between} between its GPs "
-            "and y; predict_dist(X).rvs() draws rows"
-        )
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    shape = fitted._output_shape
-    names = getattr(fitted, "feature_names_in_", None)
-    return FunctionDraws(model, shape, int(n_samples), seed, prior=prior, names=names)

@@ -1,4 +1,4 @@
-"""Joint distributions over rows of the estimators whose model has them."""
+"""Joint distributions over rows, and functions, of the estimators whose model has them."""
 
 from numbers import Integral
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 from sklearn.utils import check_random_state, check_scalar
 
 from skgp.fitting.draws import joint_draws
+from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.joint import joint_covariance
+from skgp.fitting.posterior import FunctionPosterior
 from skgp.fitting.table import Array
 
 
@@ -58,3 +60,89 @@ def covariance_over_rows(estimator: Any, X: Any) -> Array:
             "predict_dist(X).cov() is the covariance over the outputs of each row"
         )
     return joint_covariance(model, fitted._inputs(X), fitted._output_shape)
+
+
+def posterior(estimator: Any) -> FunctionPosterior:
+    """Moments of the noiseless function f at torch tensors of rows, with gradients in them.
+
+    Returns
+    -------
+    FunctionPosterior
+        Its `mean_and_std` and `mean_and_cov` take rows in the units of X, in batches of any shape,
+        and return tensors in the units of y.
+    """
+    fitted = estimator._snapshot()
+    return FunctionPosterior(fitted.model_, fitted._output_shape)
+
+
+def sample_functions(estimator: Any, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
+    """Draws of the noiseless function f from its posterior, each one a function of x.
+
+    A draw gives the same values in every call, and its values at two rows are as alike as f is
+    there. `sample_y` draws values at given rows, noise included.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number S of functions.
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    FunctionDraws
+        Called with X (n, D) it returns an array of shape (n, S) or (n, P, S), in the units of
+        y; its `evaluate` takes tensors and has gradients.
+
+    Raises
+    ------
+    NotImplementedError
+        If the model is not one of GP layers and normal noise alone: if it has a readout, latent
+        covariates or another likelihood (bounds of censored targets are fine); or if a kernel that
+        functions are drawn for has no known spectral density.
+    """
+    return _draw_functions(estimator, n_samples, random_state, prior=False)
+
+
+def sample_prior_functions(
+    estimator: Any, n_samples: int = 1, random_state: Any = 0
+) -> FunctionDraws:
+    """As `sample_functions`, from the prior with the hyper-parameters of the fit.
+
+    All layers are drawn from their priors: the targets have a say in hyper-parameters and prior
+    means alone.
+
+    Parameters
+    ----------
+    n_samples : int
+    random_state : int, RandomState or None
+
+    Returns
+    -------
+    FunctionDraws
+
+    Raises
+    ------
+    NotImplementedError
+        As `sample_functions`.
+    """
+    return _draw_functions(estimator, n_samples, random_state, prior=True)
+
+
+def _draw_functions(
+    estimator: Any, n_samples: int, random_state: Any, *, prior: bool
+) -> FunctionDraws:
+    fitted = estimator._snapshot()
+    check_scalar(n_samples, "n_samples", Integral, min_val=1)
+    model = fitted.model_
+    if not model.has_gp_outputs:
+        between = "a readout or latent covariates stand"
+        if model.has_gp_latents:
+            between = f"the {type(model.likelihood).__name__} likelihood stands"
+        raise NotImplementedError(
+            f"{type(estimator).__name__} cannot be drawn as a function of x: {between} between its "
+            "GPs and y; predict_dist(X).rvs() draws rows"
+        )
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    shape = fitted._output_shape
+    names = getattr(fitted, "feature_names_in_", None)
+    return FunctionDraws(model, shape, int(n_samples), seed, prior=prior, names=names)

@@ -12,9 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.distributions._given import output_names
 from skgp.distributions._r2 import r2_of_observed
-from skgp.estimators import _attributes
+from skgp.estimators import _attributes, _joint
 from skgp.estimators._estimator import Estimator
-from skgp.estimators._joint import covariance_over_rows, sample_y
 from skgp.fitting.fit import Targets, observed
 from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
@@ -213,7 +212,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         if return_std:
             mean, std = chunks.gather(lambda dist: (dist.mean(), dist.std()))
             return mean, std
-        cov = covariance_over_rows(fitted, X) if return_cov else None
+        cov = _joint.covariance_over_rows(fitted, X) if return_cov else None
         (mean,) = chunks.gather(lambda dist: (dist.mean(),))
         return mean if cov is None else (mean, cov)
 
@@ -263,7 +262,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         lower, upper = chunks.gather(lambda dist: dist.interval(coverage))
         return lower, upper
 
-    sample_y = sample_y
+    sample_y = _joint.sample_y
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean over outputs of the R^2 of `predict`, each over its observed entries.
@@ -391,9 +390,9 @@ class GPRegressor(Regressor):
         dist = NormalMixture.gather(chunks.parts, chunks.n_rows)
         return dist.with_output_names(fitted._names)
 
-    posterior = _attributes.posterior
-    sample_functions = _attributes.sample_functions
-    sample_prior_functions = _attributes.sample_prior_functions
+    posterior = _joint.posterior
+    sample_functions = _joint.sample_functions
+    sample_prior_functions = _joint.sample_prior_functions
     lengthscales_ = property(_attributes.lengthscales)
     input_powers_ = property(_attributes.input_powers)
     inducing_points_ = property(_attributes.inducing_points)

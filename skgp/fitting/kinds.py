@@ -38,7 +38,7 @@ class Kind:
     values : callable (array (n, P), weights or None) -> array (n, P')
         What they are scaled by.
     can_scale : bool
-        Whether they have no scale of their own.
+        Whether `normalize_y` applies: they have no scale of their own.
     missing : str
         What a missing entry is in the user's array.
     remedy : str

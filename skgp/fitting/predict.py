@@ -86,7 +86,7 @@ def normal_mixtures(
     Parameters
     ----------
     model : Model
-        Fitted, with a Gaussian likelihood.
+        Fitted.
     X : array of shape (n, D)
         In the user's units.
     predictor : callable
