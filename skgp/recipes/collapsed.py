@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.kernels.choice import make_kernel
 from skgp.core.kernels.kernel import KernelLike
+from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.likelihoods.gaussian import Gaussian
@@ -27,6 +28,7 @@ from skgp.core.numerics.memory import check_memory
 from skgp.core.stacks.stack import GPStack
 from skgp.core.training.optimizers import LBFGS, Optimizer
 from skgp.core.training.plan import Plan, constant
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, never, pick
 from skgp.fitting.setup import Setup
@@ -39,6 +41,7 @@ _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
 _SHORT: Final = 4000  # rows up to which this takes less time than minibatches
 _BOUND_ITERATIONS: Final = 100
+_SHORTEST: Final = 3e-4  # of lengthscales
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
@@ -300,5 +303,22 @@ def with_best_posterior(model: Model, table: Table) -> Model:
     layer = cast(SparseGP, model.stack.top)
     rows = _observed(model, table.batch(torch.arange(len(table))), table.n_data)
     y, count = rows.residuals_and_counts(layer.mean)
-    start_posterior(layer, rows.x, y, count[0], model.likelihood.noise_var, 1.0)
+    given = rows.x, y, count[0], model.likelihood.noise_var, 1.0
+    try:
+        start_posterior(layer, *given)
+    except NotPositiveDefiniteError:
+        if not isinstance(layer.kernel, Stationary):
+            raise
+        # Noise hides it in training: of inputs in units of such lengthscales squared distances
+        # have no digits left. Longer ones are short enough.
+        lengthen(layer.kernel, rows.x)
+        start_posterior(layer, *given)
     return model
+
+
+def lengthen(kernel: Stationary, x: Tensor) -> None:
+    """Raise lengthscales to at least 0.03 % of the standard deviations of inputs x (n, D)."""
+    shortest = _SHORTEST * x.std(0)
+    if kernel.lengthscale.shape[-1] == 1:
+        shortest = shortest.max(-1, keepdim=True).values
+    kernel.log_lengthscale.copy_(kernel.lengthscale.maximum(shortest).log())

@@ -1,11 +1,13 @@
 """SVGP on short tables: the optimum of the collapsed bound, and when that is not what is fitted."""
 
+import copy
 import time
 
 import gpytorch
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import cdist
 from scipy.stats import hypsecant, multivariate_normal
 from sklearn.callback import ProgressBar
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -14,8 +16,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 from skgp import SVGPRegressor
 from skgp.core.data import Batch, Targets
 from skgp.core.nodes.rules import trivial
+from skgp.core.numerics.linalg import cholesky
 from skgp.core.objectives.objective import ELBO, loss
+from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.rows import Rows
+from skgp.fitting.table import Table
 from skgp.recipes import collapsed
 
 
@@ -273,3 +278,28 @@ def test_a_fit_is_as_fast_as_that_of_scikit_learn(n_rows, ratio):
     finally:
         torch.set_num_threads(n_threads)
     assert times[0] < ratio * times[1]
+
+
+def test_lengthscales_too_short_for_the_digits_of_distances_are_raised(table):
+    """Training, with noise in the matrix, may end there; the kernel matrix has no factor then."""
+    X, y = table
+    X[:, 1] = X[:, 1].round(-1)  # of equal ones the other input decides
+    model = SVGPRegressor(random_state=0).fit(X, y)
+    x, targets = (part.numpy() for part in scaled(model, X, y))
+    layer, fitted = model.stack_.top, copy.copy(model)
+    with torch.no_grad():
+        layer.kernel.log_lengthscale[0, 1] = -18.0
+    with pytest.raises(NotPositiveDefiniteError):
+        cholesky(layer.kernel.Kuu(layer.Z).detach(), layer.jitter)
+    scales = model.model_.x_scale, model.model_.y_scale
+    rows = Table(X, y[:, None], None, *scales, model.model_.log_weights)
+    fitted.model_ = collapsed.with_best_posterior(model.model_, rows)
+    lengthscale = fitted.stack_.top.kernel.lengthscale.detach().numpy()[0]
+    kept = layer.kernel.lengthscale[0, 0].item()
+    np.testing.assert_allclose(lengthscale, [kept, 3e-4 * x[:, 1].std(ddof=1)])
+    noise, mean = model.model_.likelihood.noise_var.item(), layer.mean.item()
+    t = np.sqrt(5.0) * cdist(x / lengthscale, x / lengthscale)
+    K = layer.kernel.variance.item() * (1.0 + t + t**2 / 3.0) * np.exp(-t)
+    expected = mean + K @ np.linalg.solve(K + noise * np.eye(len(K)), targets[:, 0] - mean)
+    expected = expected * y.std() + y.mean()
+    np.testing.assert_allclose(fitted.predict(X), expected, rtol=0.0, atol=1e-3 * y.std())
