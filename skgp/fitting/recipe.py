@@ -337,8 +337,6 @@ class Recipe:
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""
-        return (
-            self
-            if self.build_for_folds is None
-            else replace(self, build=self.build_for_folds(model))
-        )
+        if self.build_for_folds is None:
+            return self
+        return replace(self, build=self.build_for_folds(model))

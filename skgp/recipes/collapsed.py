@@ -41,7 +41,7 @@ _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
 _SHORT: Final = 4000  # rows up to which this takes less time than minibatches
 _BOUND_ITERATIONS: Final = 100
-_SHORTEST: Final = 3e-4  # of lengthscales
+_SHORTEST: Final = 3e-4  # lengthscale, in standard deviations of the input
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
 
 
@@ -309,8 +309,8 @@ def with_best_posterior(model: Model, table: Table) -> Model:
     except NotPositiveDefiniteError:
         if not isinstance(layer.kernel, Stationary):
             raise
-        # Noise hides it in training: of inputs in units of such lengthscales squared distances
-        # have no digits left. Longer ones are short enough.
+        # Inputs are so large in units of the lengthscales that rounding decides their distances.
+        # Training does not see that, because its matrix includes the noise.
         lengthen(layer.kernel, rows.x)
         start_posterior(layer, *given)
     return model
@@ -318,7 +318,4 @@ def with_best_posterior(model: Model, table: Table) -> Model:
 
 def lengthen(kernel: Stationary, x: Tensor) -> None:
     """Raise lengthscales to at least 0.03 % of the standard deviations of inputs x (n, D)."""
-    shortest = _SHORTEST * x.std(0)
-    if kernel.lengthscale.shape[-1] == 1:
-        shortest = shortest.max(-1, keepdim=True).values
-    kernel.log_lengthscale.copy_(kernel.lengthscale.maximum(shortest).log())
+    kernel.log_lengthscale.copy_(kernel.lengthscale.maximum(_SHORTEST * x.std(0)).log())

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-_DIGITS: Final = 9
+_DIGITS: Final = 9  # after the point; rounding errors of inputs are near the sixteenth
 
 
 def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) -> Array:
