@@ -45,14 +45,15 @@ LEVELS = (
         "skgp.fitting.stream",
     ),
     (
-        "skgp.fitting.diagnosis",
         "skgp.fitting.draws",
         "skgp.fitting.fit",
         "skgp.fitting.posterior",
+        "skgp.fitting.search",
     ),
     (
         "skgp.fitting.chunk",
         "skgp.fitting.cross_validation",
+        "skgp.fitting.diagnosis",
         "skgp.fitting.kinds",
         "skgp.recipes.rough_gps",
     ),

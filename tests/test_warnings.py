@@ -18,9 +18,10 @@ from skgp import Checkpoint, ExactGPRegressor, MOGPEmbedding, SVGPRegressor
 from skgp.core.numerics import elementwise
 from skgp.core.training.plan import History
 from skgp.fitting import recording
-from skgp.fitting.coverage import NO_TARGETS, Coverage
-from skgp.fitting.diagnosis import Search, _calibration, _length
+from skgp.fitting.coverage import Coverage
+from skgp.fitting.diagnosis import _calibration, _length
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.table import Table
 from skgp.streams import read_rows
 
@@ -68,7 +69,8 @@ def limited_search() -> None:
         Minibatch("auto", 1000), Stopping("auto", 1, 0.0), Epochs(longest=40), 120
     )
     rising = list(0.02 * np.arange(40.0))
-    give(_length(History([1.0, 0.0]), plan, table, Search(rising, 40, NO_TARGETS), {}))
+    search = NO_SEARCH._replace(scores=rising, limit=40)
+    give(_length(History([1.0, 0.0]), plan, table, search, {}))
 
 
 def give(found: list[Warning]) -> None:

@@ -35,7 +35,7 @@ from skgp.fitting.checkpoint import recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import FoldedRows, found_plan
-from skgp.fitting.diagnosis import NO_SEARCH, diagnose, remedies
+from skgp.fitting.diagnosis import diagnose, remedies
 from skgp.fitting.fit import (
     Targets,
     check_device,
@@ -51,6 +51,7 @@ from skgp.fitting.outliers import find_outliers
 from skgp.fitting.progress_report import ProgressReport
 from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, gone_on, pick
 from skgp.fitting.rows import Rows
+from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.stream import Opening, enough_rows
 from skgp.fitting.table import Array, Table
 
@@ -183,8 +184,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     ) -> list[Warning]:
         """Train on validated rows, from which `n_apart` of those held out were taken.
 
-        X and y, as they came, are for callbacks; `attributes` are what a fit remembers of the
-        targets. Returns warnings.
+        X and y, as they came, are for callbacks; a fit remembers `attributes`. Returns warnings.
         """
         ranks = processes(self.get_params(deep=False), check_device(self.device))
         n_rows, rows = len(rows.X), self._condensed(rows)

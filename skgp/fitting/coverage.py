@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -77,7 +76,7 @@ def predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor
     Then the targets (B, P), and the weights (B,) of the rows.
     """
     predictor, like = model.predictor(), model.log_weights
-    of_rows = np.ones(len(table)) if table.sample_weight is None else table.sample_weight
+    of_rows = table.weights
     for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like, table.n_outputs)):
         index = rows.numpy()
         x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)

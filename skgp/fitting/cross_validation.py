@@ -17,12 +17,12 @@ from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
-from skgp.fitting.diagnosis import NO_SEARCH, Search
 from skgp.fitting.fit import (
     Targets,
     candidate,
     draw_seed,
     first_models,
+    held_out_densities,
     make_table,
     scaled_table,
     validation_score,
@@ -30,6 +30,7 @@ from skgp.fitting.fit import (
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, of_length
 from skgp.fitting.rows import Rows
+from skgp.fitting.search import NO_SEARCH, Search, exceeds_its_error
 from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
@@ -77,6 +78,13 @@ class FoldedRows:
         """Number of different inputs."""
         return len(np.unique(row_keys(self.whole.X)))
 
+    def are_ahead(self, search: Search, other: Search) -> bool:
+        """Whether held-out rows prefer a search to another, by more than one standard error."""
+        held_out = [table for _, table in self.parts]
+        weights = np.concatenate([t.weights for t in held_out])
+        keys = row_keys(np.concatenate([t.X for t in held_out]))
+        return exceeds_its_error(search.densities - other.densities, weights, keys)
+
     def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
         """The initial model of a table, whatever the number of restarts."""
         once = replace(self.running, n_restarts=1)
@@ -94,8 +102,8 @@ def found_plan(
     """What to train, for as long as a cross-validation finds, and that search.
 
     These are the models, or larger ones that begin better; or one with more inducing inputs that is
-    not trained, if it predicts better as it begins than those at their best. The other arguments
-    are those of `cross_validated`.
+    not trained, unless those at their best predict better than it does as it begins, by more than
+    one standard error. The other arguments are those of `cross_validated`.
     """
     whole = folded.whole
     if whole.ranks.n > 1:
@@ -111,7 +119,7 @@ def found_plan(
     scores = search.scores
     if not scores:
         return models, of_length(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
-    if rival is not None and goal > max(scores):
+    if rival is not None and untrained.scores and not folded.are_ahead(search, untrained):
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(rival, whole, copy.deepcopy(rng))
             return [model], replace(of_length(plan, 1), schedule=still), untrained
@@ -149,7 +157,7 @@ def _untrained(
     The source of chance stays as it is.
     """
     rng = copy.deepcopy(rng)
-    scores, weights, coverage = [], [], NO_TARGETS
+    scores, weights, coverage, densities = [], [], NO_TARGETS, []
     for table, held_out in folded.parts:
         try:
             model = folded.first_model(recipe, table, rng)
@@ -158,9 +166,11 @@ def _untrained(
         scores.append(validation_score(recipe, table, held_out, model))
         weights.append(held_out.n_data)
         coverage = coverage.plus(coverage_of(model, held_out))
+        densities.append(held_out_densities(recipe, table, held_out, model))
     if not scores:  # too few distinct rows
         return NO_SEARCH
-    return Search([float(np.average(scores, weights=weights))], plan.max_iter, coverage)
+    score = float(np.average(scores, weights=weights))
+    return Search([score], plan.max_iter, coverage, np.concatenate(densities))
 
 
 def cross_validated(
@@ -201,7 +211,8 @@ def cross_validated(
     if saved is not None and not saved["runs"]:  # it has ended
         progress.follow("search", lambda: saved)
         rng.set_state(saved["rng"])
-        return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]))
+        densities = np.array(saved["densities"])
+        return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]), densities)
     runs: list[Run[Model]] = []
     for table, held_out in parts:
         try:
@@ -239,13 +250,16 @@ def cross_validated(
         progress.epoch(History([], scores))
         if scores[-1] == max(scores):
             best = [run.completed for run in runs]
-    coverage = NO_TARGETS
-    for run, of_module, (_, held_out) in zip(runs, best, parts, strict=False):
+    coverage, densities = NO_TARGETS, np.zeros(0)
+    for run, of_module, (table, held_out) in zip(runs, best, parts, strict=False):
         run.module.load_state_dict(of_module)
         coverage = coverage.plus(coverage_of(run.module, held_out))
-    ended = {"runs": [], "scores": scores, "coverage": [*coverage], "rng": _state(rng)}
+        of_fold = held_out_densities(recipe, table, held_out, run.module)
+        densities = np.append(densities, of_fold)
+    found = {"scores": scores, "coverage": [*coverage], "densities": densities.tolist()}
+    ended = {"runs": [], **found, "rng": _state(rng)}
     progress.follow("search", lambda: ended)
-    return Search(scores, plan.max_iter, coverage)
+    return Search(scores, plan.max_iter, coverage, densities)
 
 
 def best_length(scores: list[float], tol: float) -> int:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -24,8 +24,9 @@ from skgp.exceptions import (
     NonFiniteLossError,
     NotPositiveDefiniteError,
 )
-from skgp.fitting.coverage import LEVEL, NO_TARGETS, Coverage, predictions
+from skgp.fitting.coverage import LEVEL, Coverage, predictions
 from skgp.fitting.model import Layers, Model
+from skgp.fitting.search import Search
 from skgp.fitting.table import Array, Scale, Table, scale_inputs
 
 _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's
@@ -54,27 +55,6 @@ _REMEDIES: Final = {  # against a loss that is not finite: parameters, of those 
     "lower {}": ("step_size", "learning_rate_init"),
     "raise {}": ("jitter", "noise_floor"),
 }
-
-
-class Search(NamedTuple):
-    """A search for the number of epochs.
-
-    Attributes
-    ----------
-    scores : list of float
-        Mean log density of held-out rows after each epoch; empty if nothing was searched.
-    limit : int
-        Epochs after which it ends.
-    coverage : Coverage
-        At the best score.
-    """
-
-    scores: list[float]
-    limit: int
-    coverage: Coverage
-
-
-NO_SEARCH: Final = Search([], 0, NO_TARGETS)
 
 
 def diagnose(

@@ -1,7 +1,7 @@
 """What a fit leaves behind: a torch module with the scales that lead to the user's units."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
@@ -16,7 +16,7 @@ from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.core.stacks.stack import GPStack, Stack
 from skgp.core.training.inversion import LatentInputs
-from skgp.fitting.table import Scale, Table
+from skgp.fitting.table import Array, Scale, Table
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
@@ -184,8 +184,24 @@ class Model(nn.Module):
 
         Each row counts as at least -1,000 nats per output, in standardised units.
         """
+        total = 0.0
+        for values, weight in self._density_chunks(table):
+            total += float((values if weight is None else values * weight).sum())
+        return total / len(table) - table.mean_log_unit
+
+    @torch.no_grad()
+    def log_densities(self, table: Table) -> Array:
+        """Predictive log densities (n,) of the rows of a table, in units of the scaled targets.
+
+        Bounded as those of `mean_log_density`.
+        """
+        densities = [values.cpu().double() for values, _ in self._density_chunks(table)]
+        return torch.cat(densities).numpy()
+
+    def _density_chunks(self, table: Table) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Of chunks of rows the log densities (B,), and the weights (B,) if there are some."""
         latents, log_weights = self.source.latents(self.nodes), self.log_weights
-        total, size = 0.0, rows_per_chunk(log_weights, table.n_outputs)
+        size = rows_per_chunk(log_weights, table.n_outputs)
         for rows in torch.split(torch.arange(len(table)), size):
             batch = table.batch(rows)
             mask = batch.targets.mask
@@ -193,9 +209,7 @@ class Model(nn.Module):
             if mask is not None:
                 n_outputs = mask.sum(-1).clamp_max(n_outputs)  # bounds of an output are two
             values = self._log_density(batch, latents, log_weights)
-            values = values.clamp(min=_LEAST_LOG_DENSITY * n_outputs)
-            total += float((values if batch.weight is None else values * batch.weight).sum())
-        return total / len(table) - table.mean_log_unit
+            yield values.clamp(min=_LEAST_LOG_DENSITY * n_outputs), batch.weight
 
     def _log_density(
         self, batch: Batch, latents: Callable[[Tensor], Latent], log_weights: Tensor

@@ -290,13 +290,17 @@ class Table:
         return row_keys(self.X, self.Y)
 
     @property
+    def weights(self) -> Array:
+        """Weights (n,) of the rows, which are ones if there are no others."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+
+    @property
     def weight_at_start(self) -> Array:
         """Weights (n,) of the rows for initial values: noisy ones count for less."""
-        weight = np.ones(len(self)) if self.sample_weight is None else self.sample_weight
         if self.known_noise is None:
-            return weight
+            return self.weights
         noise = self.scaled_noise(slice(None))  # of outputs, each of about unit variance
-        return weight * (1.0 / (1.0 + noise)).mean(axis=1)
+        return self.weights * (1.0 / (1.0 + noise)).mean(axis=1)
 
     def scaled_noise(self, index: Any) -> Array:
         """Known noise variances of the scaled targets of some rows, zero if there are none."""

@@ -28,16 +28,10 @@ from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
 from skgp.fitting import cross_validation, recipe
 from skgp.fitting.coverage import Coverage, coverage_of
-from skgp.fitting.diagnosis import (
-    NO_TARGETS,
-    Search,
-    _calibration,
-    _divergence,
-    _last_fall,
-    _length,
-)
+from skgp.fitting.diagnosis import _calibration, _divergence, _last_fall, _length
 from skgp.fitting.fit import validation_score
 from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.table import Table
 
 Problem = tuple[np.ndarray, np.ndarray]
@@ -159,10 +153,11 @@ def test_a_search_that_ends_at_its_limit(problem: Problem) -> None:
     plan = minibatch_plan(Minibatch("auto", 1000), FOUND, Epochs(longest=40), 120)
     history = History([1.0, 0.0])  # which does not count
     rising = list(0.02 * np.arange(40.0))
-    (warning,) = _length(history, plan, table, Search(rising, 40, NO_TARGETS), {})
+    search = NO_SEARCH._replace(scores=rising, limit=40)
+    (warning,) = _length(history, plan, table, search, {})
     assert "its limit of 40 with held-out scores still rising" in str(warning)
-    assert not _length(history, plan, table, Search(rising[:39], 40, NO_TARGETS), {})
-    assert not _length(history, plan, table, Search([0.1 * s for s in rising], 40, NO_TARGETS), {})
+    assert not _length(history, plan, table, search._replace(scores=rising[:39]), {})
+    assert not _length(history, plan, table, search._replace(scores=[0.1 * s for s in rising]), {})
 
 
 # ------------------------------------------------------------------- quality

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cdist
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.kernels.choice import make_kernel
@@ -15,6 +15,7 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation
+from skgp.fitting.search import exceeds_its_error
 
 
 def _rows(n, noise, seed=0):
@@ -191,7 +192,7 @@ def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
 def _scored_by_size(monkeypatch, more, gain=0.0):
     """Top layers of more than 64 score so much, others the gain of each epoch of five folds.
 
-    Returns the sizes of those that have been scored.
+    All rows score the same. Returns the sizes of those that have been scored.
     """
     seen = []
 
@@ -199,7 +200,12 @@ def _scored_by_size(monkeypatch, more, gain=0.0):
         seen.append(model.stack.top.Z.shape[-2])
         return more if seen[-1] > 64 else gain * (seen.count(64) // 5)
 
+    def of_rows(recipe, table, held_out, model):
+        is_larger = model.stack.top.Z.shape[-2] > 64
+        return np.full(len(held_out), more if is_larger else gain * (seen.count(64) // 5))
+
     monkeypatch.setattr(cross_validation, "validation_score", scored)
+    monkeypatch.setattr(cross_validation, "held_out_densities", of_rows)
     return seen
 
 
@@ -211,6 +217,41 @@ def test_only_if_these_score_better(score, number, monkeypatch):
     assert _numbers(model) == [64, number]
     assert model.validation_scores_[0] == max(score, 0.0)
     assert seen == [120] * 5 + [64] * 5
+
+
+@pytest.mark.parametrize(("ahead", "number"), [(0.9, 150), (1.1, 64)])
+def test_or_worse_by_less_than_a_standard_error(ahead, number, monkeypatch):
+    """One observation with a weight of two, and two copies, count the same."""
+    X, y = _rows(150, 0.5)
+    X, y = np.append(X, X[:1], 0), np.append(y, y[0])
+    weight = np.append(np.ones(149), [2.0, 1.0])
+    noise = np.random.default_rng(1).normal(size=150)
+    observations = 1.0 + np.isin(np.arange(150), [0, 149])
+    mean = np.average(noise, weights=observations)
+    sums = observations * (noise - mean)
+    error = math.sqrt(150 / 149 * (sums**2).sum()) / 152
+    of_target = dict(zip(y[:150], noise + ahead * error - mean, strict=True))
+
+    def of_rows(recipe, table, held_out, model):
+        if model.stack.top.Z.shape[-2] > 64:
+            return np.zeros(len(held_out))
+        return np.array([of_target[value] for value in held_out.Y[:, 0]])
+
+    monkeypatch.setattr(cross_validation, "held_out_densities", of_rows)
+    model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y, sample_weight=weight)
+    assert _numbers(model) == [64, number]
+
+
+def test_the_error_of_a_mean_is_that_of_many_draws(rng):
+    """Of observations in one to three parts of different weights."""
+    keys = np.repeat(np.arange(200), rng.integers(1, 4, size=200))
+    weights = rng.uniform(0.5, 2.0, size=len(keys))
+    draws = rng.normal(size=(4000, 200))[:, keys]  # parts of one observation are equal
+    means = np.average(draws, axis=1, weights=weights)
+    above = [exceeds_its_error(d, weights, keys) for d in draws]
+    # As often as a normal number is above its standard deviation.
+    assert np.mean(above) == pytest.approx(norm.sf(1.0), abs=4 * math.sqrt(0.16 * 0.84 / 4000))
+    assert means[above].min() > 0.0
 
 
 @pytest.mark.filterwarnings("ignore:.*still:sklearn.exceptions.ConvergenceWarning")
@@ -237,6 +278,8 @@ def test_a_model_of_all_rows_without_a_factor_leaves_the_other_one(make, monkeyp
     rank = {64: 0.0, 120: 1.0}
     score = "skgp.fitting.cross_validation.validation_score"
     monkeypatch.setattr(score, lambda _r, _t, _h, model: rank[model.stack.top.Z.shape[-2]])
+    of_rows = "skgp.fitting.cross_validation.held_out_densities"
+    monkeypatch.setattr(of_rows, lambda _r, _t, held_out, _m: np.zeros(len(held_out)))
     X, f = _rows(150, 0.5)
     model = make(max_iter=1, random_state=0).fit(X, f if make is DSPPRegressor else f > 0.0)
     assert _numbers(model) == [64, 64]
