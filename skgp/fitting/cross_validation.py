@@ -22,7 +22,6 @@ from skgp.fitting.fit import (
     candidate,
     draw_seed,
     first_models,
-    held_out_densities,
     make_table,
     scaled_table,
     validation_score,
@@ -30,7 +29,7 @@ from skgp.fitting.fit import (
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, of_length
 from skgp.fitting.rows import Rows
-from skgp.fitting.search import NO_SEARCH, Search, exceeds_its_error
+from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, exceeds_its_error, scores_of_rows
 from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
@@ -78,12 +77,14 @@ class FoldedRows:
         """Number of different inputs."""
         return len(np.unique(row_keys(self.whole.X)))
 
-    def are_ahead(self, search: Search, other: Search) -> bool:
-        """Whether held-out rows prefer a search to another, by more than one standard error."""
+    def prefer(self, search: Search, other: Search) -> bool:
+        """Whether one search is clearly ahead of another in log density, and not behind in CRPS."""
         held_out = [table for _, table in self.parts]
         weights = np.concatenate([t.weights for t in held_out])
         keys = row_keys(np.concatenate([t.X for t in held_out]))
-        return exceeds_its_error(search.densities - other.densities, weights, keys)
+        by_density, by_crps = search.of_rows - other.of_rows
+        is_behind = exceeds_its_error(-by_crps, weights, keys)
+        return exceeds_its_error(by_density, weights, keys) and not is_behind
 
     def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
         """The initial model of a table, whatever the number of restarts."""
@@ -103,7 +104,8 @@ def found_plan(
 
     These are the models, or larger ones that begin better; or one with more inducing inputs that is
     not trained, unless those at their best predict better than it does as it begins, by more than
-    one standard error. The other arguments are those of `cross_validated`.
+    one standard error of the log density, and not as much worse by the CRPS. The other arguments
+    are those of `cross_validated`.
     """
     whole = folded.whole
     if whole.ranks.n > 1:
@@ -119,7 +121,7 @@ def found_plan(
     scores = search.scores
     if not scores:
         return models, of_length(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
-    if rival is not None and untrained.scores and not folded.are_ahead(search, untrained):
+    if rival is not None and untrained.scores and not folded.prefer(search, untrained):
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(rival, whole, copy.deepcopy(rng))
             return [model], replace(of_length(plan, 1), schedule=still), untrained
@@ -157,7 +159,7 @@ def _untrained(
     The source of chance stays as it is.
     """
     rng = copy.deepcopy(rng)
-    scores, weights, coverage, densities = [], [], NO_TARGETS, []
+    scores, weights, coverage, of_rows = [], [], NO_TARGETS, [NO_ROWS]
     for table, held_out in folded.parts:
         try:
             model = folded.first_model(recipe, table, rng)
@@ -166,11 +168,11 @@ def _untrained(
         scores.append(validation_score(recipe, table, held_out, model))
         weights.append(held_out.n_data)
         coverage = coverage.plus(coverage_of(model, held_out))
-        densities.append(held_out_densities(recipe, table, held_out, model))
+        of_rows.append(scores_of_rows(recipe.conditioned(model.eval(), table), held_out))
     if not scores:  # too few distinct rows
         return NO_SEARCH
     score = float(np.average(scores, weights=weights))
-    return Search([score], plan.max_iter, coverage, np.concatenate(densities))
+    return Search([score], plan.max_iter, coverage, np.hstack(of_rows))
 
 
 def cross_validated(
@@ -196,7 +198,7 @@ def cross_validated(
     progress : Progress
         What to go on from, and where to keep it.
     goal : float, optional
-        A score without which nothing comes of the search.
+        A score without which nothing comes of the search. If there is one, each row is scored.
 
     Returns
     -------
@@ -211,8 +213,8 @@ def cross_validated(
     if saved is not None and not saved["runs"]:  # it has ended
         progress.follow("search", lambda: saved)
         rng.set_state(saved["rng"])
-        densities = np.array(saved["densities"])
-        return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]), densities)
+        of_rows = np.array(saved["of_rows"])
+        return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]), of_rows)
     runs: list[Run[Model]] = []
     for table, held_out in parts:
         try:
@@ -250,16 +252,17 @@ def cross_validated(
         progress.epoch(History([], scores))
         if scores[-1] == max(scores):
             best = [run.completed for run in runs]
-    coverage, densities = NO_TARGETS, np.zeros(0)
+    coverage, of_rows = NO_TARGETS, NO_ROWS
     for run, of_module, (table, held_out) in zip(runs, best, parts, strict=False):
         run.module.load_state_dict(of_module)
         coverage = coverage.plus(coverage_of(run.module, held_out))
-        of_fold = held_out_densities(recipe, table, held_out, run.module)
-        densities = np.append(densities, of_fold)
-    found = {"scores": scores, "coverage": [*coverage], "densities": densities.tolist()}
+        if math.isfinite(goal):
+            model = recipe.conditioned(run.module.eval(), table)
+            of_rows = np.hstack([of_rows, scores_of_rows(model, held_out)])
+    found = {"scores": scores, "coverage": [*coverage], "of_rows": of_rows.tolist()}
     ended = {"runs": [], **found, "rng": _state(rng)}
     progress.follow("search", lambda: ended)
-    return Search(scores, plan.max_iter, coverage, densities)
+    return Search(scores, plan.max_iter, coverage, of_rows)
 
 
 def best_length(scores: list[float], tol: float) -> int:

@@ -275,14 +275,6 @@ def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model
     return held_out.ranks.mean(score, len(held_out))
 
 
-def held_out_densities(recipe: Recipe, table: Table, held_out: Table, model: Model) -> Array:
-    """Log densities (n,) of held-out rows in scaled units, for a model in training on a table."""
-    model.eval()
-    densities = recipe.conditioned(model, table).log_densities(held_out)
-    model.train()
-    return densities
-
-
 def draw_seed(rng: np.random.RandomState) -> int:
     """A seed for a generator of another kind."""
     return int(rng.randint(np.iinfo(np.int32).max))

@@ -3,10 +3,14 @@
 from typing import Final, NamedTuple
 
 import numpy as np
+import torch
 
+from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.subsample import Keys
-from skgp.fitting.coverage import NO_TARGETS, Coverage
-from skgp.fitting.table import Array
+from skgp.distributions import NormalMixture
+from skgp.fitting.coverage import NO_TARGETS, Coverage, predictions
+from skgp.fitting.model import Model
+from skgp.fitting.table import Array, Table
 
 
 class Search(NamedTuple):
@@ -20,17 +24,36 @@ class Search(NamedTuple):
         Epochs after which it ends.
     coverage : Coverage
         At the best score.
-    densities : array of shape (n,)
-        Log densities of the held-out rows, fold after fold, at the best score.
+    of_rows : array of shape (2, n)
+        As `scores_of_rows`, of the held-out rows, fold after fold, at the best score.
     """
 
     scores: list[float]
     limit: int
     coverage: Coverage
-    densities: Array
+    of_rows: Array
 
 
-NO_SEARCH: Final = Search([], 0, NO_TARGETS, np.zeros(0))
+NO_ROWS: Final = np.zeros((2, 0))
+NO_SEARCH: Final = Search([], 0, NO_TARGETS, NO_ROWS)
+
+
+@torch.no_grad()
+def scores_of_rows(model: Model, table: Table) -> Array:
+    """Log densities of the rows of a table, and the negative CRPS, (2, n), in scaled units.
+
+    Higher is better. Where noise is not normal the second score is zero.
+    """
+    densities = model.log_densities(table)
+    if not isinstance(model.likelihood, Gaussian):
+        return np.stack([densities, np.zeros_like(densities)])
+    crps = []
+    for predictive, weights, y, _ in predictions(model, table):
+        parts = torch.broadcast_tensors(predictive.mean, predictive.var.sqrt())
+        mean, std = (part.transpose(0, 1).cpu().numpy() for part in parts)
+        dist = NormalMixture(weights.log().flatten().cpu().numpy(), mean, std)
+        crps.append(np.nanmean(dist.crps(y.cpu().numpy()), axis=1))
+    return np.stack([densities, -np.concatenate(crps)])
 
 
 def exceeds_its_error(values: Array, weights: Array, keys: Keys) -> bool:

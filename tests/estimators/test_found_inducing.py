@@ -15,7 +15,8 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation
-from skgp.fitting.search import exceeds_its_error
+from skgp.fitting.search import exceeds_its_error, scores_of_rows
+from skgp.fitting.table import Table
 
 
 def _rows(n, noise, seed=0):
@@ -200,12 +201,12 @@ def _scored_by_size(monkeypatch, more, gain=0.0):
         seen.append(model.stack.top.Z.shape[-2])
         return more if seen[-1] > 64 else gain * (seen.count(64) // 5)
 
-    def of_rows(recipe, table, held_out, model):
+    def of_rows(model, held_out):
         is_larger = model.stack.top.Z.shape[-2] > 64
-        return np.full(len(held_out), more if is_larger else gain * (seen.count(64) // 5))
+        return np.full((2, len(held_out)), more if is_larger else gain * (seen.count(64) // 5))
 
     monkeypatch.setattr(cross_validation, "validation_score", scored)
-    monkeypatch.setattr(cross_validation, "held_out_densities", of_rows)
+    monkeypatch.setattr(cross_validation, "scores_of_rows", of_rows)
     return seen
 
 
@@ -219,9 +220,14 @@ def test_only_if_these_score_better(score, number, monkeypatch):
     assert seen == [120] * 5 + [64] * 5
 
 
-@pytest.mark.parametrize(("ahead", "number"), [(0.9, 150), (1.1, 64)])
-def test_or_worse_by_less_than_a_standard_error(ahead, number, monkeypatch):
-    """One observation with a weight of two, and two copies, count the same."""
+@pytest.mark.parametrize(
+    ("ahead", "behind", "number"), [(0.9, -9.0, 150), (1.1, 0.9, 64), (1.1, 1.1, 150)]
+)
+def test_or_by_less_than_a_standard_error(ahead, behind, number, monkeypatch):
+    """What is trained is ahead in density and behind in CRPS by so many standard errors.
+
+    One observation with a weight of two, and two copies, count the same.
+    """
     X, y = _rows(150, 0.5)
     X, y = np.append(X, X[:1], 0), np.append(y, y[0])
     weight = np.append(np.ones(149), [2.0, 1.0])
@@ -230,14 +236,15 @@ def test_or_worse_by_less_than_a_standard_error(ahead, number, monkeypatch):
     mean = np.average(noise, weights=observations)
     sums = observations * (noise - mean)
     error = math.sqrt(150 / 149 * (sums**2).sum()) / 152
-    of_target = dict(zip(y[:150], noise + ahead * error - mean, strict=True))
+    noise = dict(zip(y[:150], noise - mean, strict=True))
 
-    def of_rows(recipe, table, held_out, model):
+    def of_rows(model, held_out):
         if model.stack.top.Z.shape[-2] > 64:
-            return np.zeros(len(held_out))
-        return np.array([of_target[value] for value in held_out.Y[:, 0]])
+            return np.zeros((2, len(held_out)))
+        of_targets = np.array([noise[value] for value in held_out.Y[:, 0]])
+        return np.stack([of_targets + ahead * error, of_targets - behind * error])
 
-    monkeypatch.setattr(cross_validation, "held_out_densities", of_rows)
+    monkeypatch.setattr(cross_validation, "scores_of_rows", of_rows)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y, sample_weight=weight)
     assert _numbers(model) == [64, number]
 
@@ -278,8 +285,8 @@ def test_a_model_of_all_rows_without_a_factor_leaves_the_other_one(make, monkeyp
     rank = {64: 0.0, 120: 1.0}
     score = "skgp.fitting.cross_validation.validation_score"
     monkeypatch.setattr(score, lambda _r, _t, _h, model: rank[model.stack.top.Z.shape[-2]])
-    of_rows = "skgp.fitting.cross_validation.held_out_densities"
-    monkeypatch.setattr(of_rows, lambda _r, _t, held_out, _m: np.zeros(len(held_out)))
+    of_rows = "skgp.fitting.cross_validation.scores_of_rows"
+    monkeypatch.setattr(of_rows, lambda _model, held_out: np.zeros((2, len(held_out))))
     X, f = _rows(150, 0.5)
     model = make(max_iter=1, random_state=0).fit(X, f if make is DSPPRegressor else f > 0.0)
     assert _numbers(model) == [64, 64]
@@ -338,3 +345,23 @@ def test_classes_of_one_input_each_have_no_folds_to_compare():
     X, y = np.tile(_labels(70)[0], (2, 1)), np.tile(np.arange(70), 2)
     model = DSPPClassifier(max_iter=1, share_kernel=False, random_state=0).fit(X, y)
     assert _numbers(model) == [64, 64]
+
+
+@pytest.mark.parametrize(
+    ("n_outputs", "likelihood"), [(1, "normal"), (2, "normal"), (1, "student_t")]
+)
+def test_scores_of_rows_are_those_of_predictions(n_outputs, likelihood):
+    X, y = _rows(60, 0.3)
+    Y = np.column_stack([y, 3.0 * np.exp(y)])[:, :n_outputs]
+    model = DSPPRegressor(n_inducing=10, max_iter=5, likelihood=likelihood, random_state=0)
+    model.fit(X, Y if n_outputs > 1 else y)
+    unit = Y.std(axis=0)
+    table = Table(X, Y, None, model.model_.x_scale, model.model_.y_scale, torch.zeros(()).double())
+    by_density, by_crps = scores_of_rows(model.model_, table)
+    dist = model.predict_dist(X)
+    Y = Y if n_outputs > 1 else y
+    density = dist.joint_logpdf(Y) if n_outputs > 1 else dist.logpdf(Y)
+    np.testing.assert_allclose(by_density, density + np.log(unit).sum(), rtol=1e-6)
+    crps = (dist.crps(Y).reshape(60, -1) / unit).mean(axis=1)
+    expected = np.zeros(60) if likelihood == "student_t" else -crps
+    np.testing.assert_allclose(by_crps, expected, rtol=1e-6)
