@@ -79,6 +79,8 @@ class FoldedRows:
 
     def prefer(self, search: Search, other: Search) -> bool:
         """Whether one search is clearly ahead of another in log density, and not behind in CRPS."""
+        if not search.of_rows.size:  # no score was a number
+            return False
         held_out = [table for _, table in self.parts]
         weights = np.concatenate([t.weights for t in held_out])
         keys = row_keys(np.concatenate([t.X for t in held_out]))
@@ -166,6 +168,8 @@ def _untrained(
         except NotPositiveDefiniteError:
             return NO_SEARCH
         scores.append(validation_score(recipe, table, held_out, model))
+        if not math.isfinite(scores[-1]):
+            return NO_SEARCH
         weights.append(held_out.n_data)
         coverage = coverage.plus(coverage_of(model, held_out))
         of_rows.append(scores_of_rows(recipe.conditioned(model.eval(), table), held_out))

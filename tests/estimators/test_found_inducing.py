@@ -249,6 +249,18 @@ def test_or_by_less_than_a_standard_error(ahead, behind, number, monkeypatch):
     assert _numbers(model) == [64, number]
 
 
+@pytest.mark.parametrize(("size", "number"), [(120, 64), (64, 150)])
+def test_models_whose_score_is_no_number_are_not_preferred(size, number, monkeypatch):
+    def scored(recipe, table, held_out, model):
+        return math.nan if model.stack.top.Z.shape[-2] == size else 0.0
+
+    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    X, y = _rows(150, 0.5)
+    model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y)
+    assert _numbers(model) == [64, number]
+    assert model.validation_scores_ == [0.0]
+
+
 def test_the_error_of_a_mean_is_that_of_many_draws(rng):
     """Of observations in one to three parts of different weights."""
     keys = np.repeat(np.arange(200), rng.integers(1, 4, size=200))
