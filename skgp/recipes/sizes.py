@@ -1,4 +1,4 @@
-"""Builds of a stack with other numbers of inducing inputs, where these are to be found."""
+"""Builds of a stack like a model, with other numbers of inducing inputs where these are found."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import cast
 
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.networks.warping import InputWarp
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import ALL_INDUCING, MOST_ROWS, StackSpec, build_stack, refined_start
@@ -16,7 +17,7 @@ Build = Callable[[Setup], Model]
 
 def build_for_folds(spec: StackSpec, model: Model) -> Build:
     """The build of a model with as many inducing inputs in each layer as this model has."""
-    return partial(build_stack, _with_inducing(spec, _n_inducing(model)))
+    return partial(build_stack, _like(model, spec, _n_inducing(model)))
 
 
 def build_larger(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
@@ -28,7 +29,7 @@ def build_larger(spec: StackSpec, model: Model, n_distinct: int) -> Build | None
     *hidden, n_top = _n_inducing(model)
     if spec.begins_well or model.stack.top.is_shared or not n_top < n_distinct <= ALL_INDUCING:
         return None
-    return partial(build_stack, _with_inducing(spec, [*hidden, ALL_INDUCING]))
+    return partial(build_stack, _like(model, spec, [*hidden, ALL_INDUCING]))
 
 
 def build_rival(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
@@ -45,7 +46,7 @@ def build_rival(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
         return None
     covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
     spec = replace(spec, is_flat=True, covariance=covariance)
-    return partial(build_stack, _with_inducing(spec, [*hidden, MOST_ROWS]))
+    return partial(build_stack, _like(model, spec, [*hidden, MOST_ROWS]))
 
 
 def _n_inducing(model: Model) -> list[int]:
@@ -53,6 +54,14 @@ def _n_inducing(model: Model) -> list[int]:
     return [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
 
 
-def _with_inducing(spec: StackSpec, n_inducing: int | Sequence[int]) -> StackSpec:
-    """The stack with so many inducing inputs in its layers."""
-    return replace(spec, inducing=replace(spec.inducing, n_inducing=n_inducing))
+def _like(model: Model, spec: StackSpec, n_inducing: int | Sequence[int]) -> StackSpec:
+    """The stack with so many inducing inputs in its layers.
+
+    It has transforms of skewed inputs if the model has some. Whether they are worth it may depend
+    on the inducing inputs of two rough GPs, and models that are compared should not differ in that.
+    """
+    spec = replace(spec, inducing=replace(spec.inducing, n_inducing=n_inducing))
+    if spec.warping is None:
+        return spec
+    is_warped = isinstance(model.stack.features, InputWarp)
+    return replace(spec, warping=replace(spec.warping, input_warping=is_warped))
