@@ -13,6 +13,7 @@ from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row
+from skgp.core.networks.warping import InputWarp
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation
 from skgp.fitting.search import exceeds_its_error, scores_of_rows
@@ -130,6 +131,27 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
     np.testing.assert_allclose(jitters[:6], [[1e-6]] * 6)
     assert sizes[:3] == [[140]] * 3  # the models of all rows, as they begin
     assert sizes[3:6] == [[120]] * 3  # by themselves, 140 rows would have 140
+
+
+@pytest.mark.parametrize("is_warped", [True, False])
+@pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor, DSPPClassifier])
+def test_models_that_are_compared_agree_on_transforms(make, is_warped, monkeypatch):
+    """Whether to transform skewed inputs is decided once, from all rows."""
+    bounds = iter([0.0, 1.0] if is_warped else [1.0, 0.0])  # without transforms, and with them
+    bound = "skgp.recipes.warping.bound_of_functions"
+    monkeypatch.setattr(bound, lambda *args: torch.tensor([next(bounds)]))
+    score, seen = cross_validation.validation_score, []
+
+    def scored(recipe, table, held_out, model):
+        seen.append(isinstance(model.stack.features, InputWarp))
+        return score(recipe, table, held_out, model)
+
+    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    X, y = _rows(150, 0.5)
+    model = make(max_iter=1, random_state=0)
+    model.fit(np.exp(2.0 * X), y > 0.0 if make is DSPPClassifier else y)
+    assert len(seen) >= 5
+    assert set(seen) == {is_warped} == {model.input_powers_.min() < 1.0}
 
 
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
