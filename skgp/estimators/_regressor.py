@@ -356,7 +356,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         return {"n_outputs_": math.prod(shape), "_output_shape": shape, "output_names_": names}
 
     def _predictive(self, X: Any, *, joint: bool = True) -> Chunks[Any]:
-        """Predictive distributions of chunks of rows, in units of y, noise included; of a snapshot.
+        """Predictive distributions of chunks of rows by one fit, in units of y, noise included.
 
         Without the covariance over outputs, if not `joint`: its factors take long.
         """

@@ -58,11 +58,11 @@ class DSPPRegressor(GPRegressor):
         values stand in for all rows. The cost per row and node grows with M^2. A list has a number
         for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
         than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
-        functions that share them. Unless held-out rows prefer what training makes of these (by more
-        than one standard error in log density, and not as much behind in CRPS), the top layer of
-        one output has one for each distinct input, up to 1,500, and is not trained. Up to ten times
-        as many rows as in a batch it is three times the square root of their number, at most 300.
-        It is 300 for more rows and for streams.
+        functions that share them. Unless such a model, trained, is clearly better on held-out rows
+        (ahead in log density by more than one standard error, not behind in CRPS by as much), the
+        top layer of one output has one for each distinct input, up to 1,500, and is not trained. Up
+        to ten times as many rows as in a batch "auto" is three times the square root of their
+        number, at most 300. It is 300 for more rows and for streams.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it

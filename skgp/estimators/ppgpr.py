@@ -52,8 +52,8 @@ class PPGPRRegressor(GPRegressor):
         for all rows. More of them follow finer detail; the cost per row grows with M^2. With
         covariance="decoupled" these serve the variance. "auto" is the number of distinct inputs up
         to 600 with one output, and 300 otherwise. Beyond 600 it is the number of distinct inputs up
-        to 1,500, without training, unless held-out rows prefer what training makes of 300: by more
-        than one standard error in log density, and not as much behind in CRPS.
+        to 1,500, without training, unless a trained model with 300 is clearly better on held-out
+        rows: ahead in log density by more than one standard error, not behind in CRPS by as much.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is

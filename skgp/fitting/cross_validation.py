@@ -78,7 +78,11 @@ class FoldedRows:
         return len(np.unique(row_keys(self.whole.X)))
 
     def prefer(self, search: Search, other: Search) -> bool:
-        """Whether one search is clearly ahead of another in log density, and not behind in CRPS."""
+        """Whether one search is clearly ahead of another in log density, and not behind in CRPS.
+
+        "Clearly" is by one standard error of the mean difference, as where trees are pruned
+        (Breiman and others 1984, section 3.4.3).
+        """
         if not search.of_rows.size:  # no score was a number
             return False
         held_out = [table for _, table in self.parts]
@@ -105,9 +109,8 @@ def found_plan(
     """What to train, for as long as a cross-validation finds, and that search.
 
     These are the models, or larger ones that begin better; or one with more inducing inputs that is
-    not trained, unless those at their best predict better than it does as it begins, by more than
-    one standard error of the log density, and not as much worse by the CRPS. The other arguments
-    are those of `cross_validated`.
+    not trained, unless held-out rows prefer those at their best. The other arguments are those of
+    `cross_validated`.
     """
     whole = folded.whole
     if whole.ranks.n > 1:

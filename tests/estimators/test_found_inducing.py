@@ -233,7 +233,7 @@ def _scored_by_size(monkeypatch, more, gain=0.0):
 
 
 @pytest.mark.parametrize(("score", "number"), [(9.0, 150), (-9.0, 64)])
-def test_only_if_these_score_better(score, number, monkeypatch):
+def test_held_out_rows_choose_between_both(score, number, monkeypatch):
     seen = _scored_by_size(monkeypatch, score)
     X, y = _rows(150, 0.5)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y)
@@ -245,7 +245,7 @@ def test_only_if_these_score_better(score, number, monkeypatch):
 @pytest.mark.parametrize(
     ("ahead", "behind", "number"), [(0.9, -9.0, 150), (1.1, 0.9, 64), (1.1, 1.1, 150)]
 )
-def test_or_by_less_than_a_standard_error(ahead, behind, number, monkeypatch):
+def test_a_trained_model_has_to_be_clearly_ahead(ahead, behind, number, monkeypatch):
     """What is trained is ahead in density and behind in CRPS by so many standard errors.
 
     One observation with a weight of two, and two copies, count the same.
