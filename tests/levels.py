@@ -27,6 +27,7 @@ LEVELS = (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
         "skgp.fitting.cache",
+        "skgp.fitting.plans",
         "skgp.fitting.progress_report",
         "skgp.fitting.recording",
         "skgp.fitting.setup",

@@ -20,7 +20,7 @@ from skgp.core.training.plan import History
 from skgp.fitting import recording
 from skgp.fitting.coverage import Coverage
 from skgp.fitting.diagnosis import _calibration, _length
-from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.table import Table
 from skgp.streams import read_rows

@@ -55,6 +55,11 @@ class Nested:
         return invert_draws(draws, self.target_transformers) if self.target_transformers else draws
 
 
+def predicts_counts(estimator: Any) -> bool:
+    """Whether an estimator has a likelihood of counts."""
+    return getattr(estimator, "likelihood", None) in ("poisson", "negative_binomial")
+
+
 def unwrap(model: Any) -> Nested:
     """Look through searches, pipelines, transformed targets, thresholds and frozen estimators.
 

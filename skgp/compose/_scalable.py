@@ -1,14 +1,13 @@
 """What recalibration can know to refuse before the members of an ensemble are fitted."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from skgp.compose._nested import predicts_counts
 from skgp.compose._target_inverse import is_affine
-
-_COUNTS: Final = ("poisson", "negative_binomial")
 
 
 def check_scalable(model: Any, y: Any) -> None:
@@ -35,7 +34,7 @@ def check_scalable(model: Any, y: Any) -> None:
     elif isinstance(model, TransformedTargetRegressor):
         _check_functions(model, 1 if np.ndim(y) == 1 else np.shape(y)[1])
         check_scalable(model.regressor, y)
-    elif getattr(model, "likelihood", None) in _COUNTS:
+    elif predicts_counts(model):
         raise TypeError(
             "recalibrate=True scales mixtures of normals, not the counts of "
             f"likelihood={model.likelihood!r}: keep it off"

@@ -31,7 +31,7 @@ from skgp.fitting.arguments import (
     processes,
     reading,
 )
-from skgp.fitting.checkpoint import recording
+from skgp.fitting.checkpoint import open_recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import FoldedRows, found_plan
@@ -48,8 +48,9 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
+from skgp.fitting.plans import UNKNOWN_LENGTH, gone_on
 from skgp.fitting.progress_report import ProgressReport
-from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, gone_on, pick
+from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.stream import Opening, enough_rows
@@ -191,7 +192,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         progress = KEEPS_NOTHING
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
-            progress = recording(self, rows, held_out, fitted, ranks)
+            progress = open_recording(self, rows, held_out, fitted, ranks)
         name, verbose = type(self).__name__, (0 if ranks.number else self.verbose)
         running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
@@ -199,7 +200,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         guarded = partial(remedies, self.get_params(deep=False))
         if self._continues():
             check_unchanged("warm_start=True", self._built_with, self._fixed_parameters())
-            table = scaled_table(rows, (self.model_.x_scale, self.model_.y_scale), like, ranks)
+            table = scaled_table(rows, self.model_, like, ranks)
             models = [next_model(recipe, self.model_, table)]
         else:
             table = make_table(rows, targets, running, like, ranks)
@@ -218,7 +219,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 models, plan, search = found_plan(recipe, models, folded, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        scales = table.x_scale, table.y_scale
         if search.scores and held_out is None:
             attributes |= _scores(search.scores)
         attributes["_length"] = plan.n_epochs  # also if the fit is interrupted
@@ -237,7 +237,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 )
             )
 
-        validation = None if held_out is None else scaled_table(held_out, scales, like, ranks)
+        validation = None if held_out is None else scaled_table(held_out, table, like, ranks)
         with guarded(), of_fit:
             model, history = fit_table(
                 recipe,

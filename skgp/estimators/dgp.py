@@ -12,8 +12,8 @@ from skgp.estimators._model_groups import LAYER_KERNELS, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import deep_recipe
-from skgp.recipes.hidden import Samples
+from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
+from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import Beginning
 from skgp.recipes.warping import Warping
@@ -175,13 +175,14 @@ class DGPRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         objective = PREDICTIVE if self.objective == "predictive" else ELBO
         recipe = partial(
-            deep_recipe,
+            stack_recipe,
             self,
             outputs=observations(self),
-            nodes=pick(Samples, self),
+            architecture=hidden_layers(self, pick(Samples, self)),
             warping=pick(Warping, self),
             beginning=pick(Beginning, self),
             shares_kernel=self.share_kernel,
+            epochs=DEEP_EPOCHS,
         )
         if self.gamma is None:
             return recipe(objective=objective)

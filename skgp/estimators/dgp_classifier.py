@@ -12,8 +12,8 @@ from skgp.estimators._layer_choices import LAYER_INDUCING
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import deep_recipe
-from skgp.recipes.hidden import Samples
+from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
+from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.outputs import Classes
 from skgp.recipes.warping import Warping
 
@@ -152,12 +152,13 @@ class DGPClassifier(Classifier):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return deep_recipe(
+        return stack_recipe(
             self,
             objective=PREDICTIVE if self.objective == "predictive" else ELBO,
             outputs=partial(pick(Classes, self), "softmax"),
+            architecture=hidden_layers(self, pick(Samples, self)),
             warping=pick(Warping, self),
-            nodes=pick(Samples, self),
             shares_kernel=self.share_kernel,
             pulled=True,
+            epochs=DEEP_EPOCHS,
         )

@@ -20,8 +20,8 @@ from skgp.estimators._model_groups import (
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.assemble import LONGER_STEPS, SIGMA_POINT_EPOCHS, deep_recipe
-from skgp.recipes.hidden import QuadratureName, Sites
+from skgp.recipes.assemble import LONGER_STEPS, SIGMA_POINT_EPOCHS, stack_recipe
+from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
@@ -208,14 +208,13 @@ class DSPPRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return deep_recipe(
+        return stack_recipe(
             self,
             objective=PREDICTIVE,
             outputs=observations(self),
+            architecture=hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR),
             warping=pick(Warping, self),
             beginning=pick(Beginning, self),
-            nodes=pick(Sites, self),
-            variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             optimizer=partial(adam_by_layers, self.initial_noise, self.learning_rate_init),

@@ -17,9 +17,10 @@ from skgp.estimators._model_groups import (
     LAYER_KERNELS,
 )
 from skgp.estimators._parameters import family, store_parameters
-from skgp.fitting.recipe import FEW_BATCHES, Recipe, pick
-from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, deep_recipe
-from skgp.recipes.hidden import QuadratureName, Sites
+from skgp.fitting.plans import FEW_BATCHES
+from skgp.fitting.recipe import Recipe, pick
+from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, stack_recipe
+from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.outputs import Classes
 from skgp.recipes.stack import INITIAL_VAR
@@ -174,13 +175,12 @@ class DSPPClassifier(Classifier):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return deep_recipe(
+        return stack_recipe(
             self,
             objective=PREDICTIVE,
             outputs=partial(pick(Classes, self), "robust-max"),
+            architecture=hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR),
             warping=pick(Warping, self),
-            nodes=pick(Sites, self),
-            variance=INITIAL_VAR,
             shares_kernel=self.share_kernel,
             pulled=True,
             beta_reg=DivergenceWeight.of(self.beta_reg, FEW_BATCHES * FULL_ROWS, least=5.0),

@@ -227,7 +227,7 @@ class ExactGPRegressor(GPRegressor):
         rows = known._rows(X, y, sample_weight, noise_variance, reset=False)
         model = known.model_
         with recorded_gradients():
-            table = scaled_table(rows, (model.x_scale, model.y_scale), model.log_weights)
+            table = scaled_table(rows, model, model.log_weights)
             known.model_ = conditioned_on(model, table)
         return known
 

@@ -18,7 +18,8 @@ from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Epochs, Recipe, always_float32, pick
+from skgp.fitting.plans import Epochs
+from skgp.fitting.recipe import Recipe, always_float32, pick
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.latent import (
     LatentLayers,
@@ -33,7 +34,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.noise import with_noise_share
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import Beginning
+from skgp.recipes.stack import Architecture, Beginning
 from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
@@ -293,6 +294,8 @@ class IWDGPRegressor(GPRegressor):
         }
         objective = bounds[self.inference] if has_covariates else ELBO
         covariance, optimizer = natural_or_adam(self, objective, beta_reg, peak=0.1)
+        kernels = layer_kernels(self.kernel, latent.n_gps)
+        architecture = Architecture(kernels, kernel_error=latent.kernel_error)
         recipe = partial(
             stack_recipe,
             self,
@@ -300,19 +303,17 @@ class IWDGPRegressor(GPRegressor):
             outputs=pick(Coregionalised, self),
             warping=pick(Warping, self),
             beginning=pick(Beginning, self),
-            kernels=layer_kernels(self.kernel, latent.n_gps),
             covariance=covariance,
             shares_kernel=self.share_kernel,
-            misfit=latent.misfit,
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=Epochs(usual=1500, least_steps=1500, most_steps=12_000),
         )
         if latent.parts == ["GP"]:
-            return with_noise_share(recipe())
+            return with_noise_share(recipe(architecture=architecture))
+        below = partial(latent_blocks, latent, self.covariance)
         of_layers = recipe(
-            below=partial(latent_blocks, latent, self.covariance),
-            top=partial(covariate_top, latent),
+            architecture=replace(architecture, below=below), top=partial(covariate_top, latent)
         )
         weights = beta_reg, self.weight_decay
         why_no_stream = of_layers.why_no_stream

@@ -18,7 +18,7 @@ from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import MOST_ROWS, Beginning, no_start
+from skgp.recipes.stack import MOST_FIXED_INDUCING, Beginning, no_start
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -196,6 +196,6 @@ class SVGPRegressor(GPRegressor):
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
             return recipe()
-        short = recipe(start=no_start, all_inducing=MOST_ROWS)
+        short = recipe(start=no_start, all_inducing=MOST_FIXED_INDUCING)
         is_standardised = self.normalize_X and self.normalize_y
         return with_optimum(recipe(), short, is_standardised=is_standardised)

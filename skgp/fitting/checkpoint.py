@@ -52,7 +52,7 @@ class Checkpoint:
     every: float = 60.0
 
 
-def recording(
+def open_recording(
     estimator: BaseEstimator,
     rows: Rows,
     held_out: Rows | None,

@@ -24,7 +24,8 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.recipe import Recipe, Running, without_search
+from skgp.fitting.plans import without_search
+from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import ENOUGH, Opening
 from skgp.fitting.table import Table
@@ -128,14 +129,14 @@ def fit_chunk(
         start = make_table(
             opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
         )
-        table = scaled_table(rows, (start.x_scale, start.y_scale), start.like)
+        table = scaled_table(rows, start, start.like)
         model = first_models(recipe, start, targets, running, rng, is_streamed=True)[0]
         state = None
         opening = opening.started()
     else:
         assert stream is not None  # a stream that begins is due
         like = scalar_like(recipe, running, len(rows.X))
-        table = scaled_table(rows, (stream.model.x_scale, stream.model.y_scale), like)
+        table = scaled_table(rows, stream.model, like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
         recipe.prepare_to_stream(model)
     seen, n_seen_rows, n_fitted = table.n_data, float(n_rows), 0.0

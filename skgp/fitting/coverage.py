@@ -75,14 +75,15 @@ def predictions(model: Model, table: Table) -> Iterator[tuple[Predictive, Tensor
 
     Then the targets (B, P), and the weights (B,) of the rows.
     """
-    predictor, like = model.predictor(), model.log_weights
+    predictor, log_omega = model.predictor(), model.log_weights
     of_rows = table.weights
-    for rows in torch.split(torch.arange(len(table)), rows_per_chunk(like, table.n_outputs)):
+    for rows in torch.split(torch.arange(len(table)), rows_per_chunk(log_omega, table.n_outputs)):
         index = rows.numpy()
-        x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(like)
-        y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(like)
+        x = torch.from_numpy(scale_inputs(table.X[index], table.x_scale)).to(log_omega)
+        y = torch.from_numpy(table.y_scale.apply(table.Y[index])).to(log_omega)
         predictive = predictor(x)
         if table.known_noise is not None:
-            noise = torch.from_numpy(table.scaled_noise(index)).to(like)
+            noise = torch.from_numpy(table.scaled_noise(index)).to(log_omega)
             predictive = predictive._replace(var=predictive.var + noise)
-        yield predictive, predictive.log_weights(like).exp()[:, None, None], y, of_rows[index]
+        weights = predictive.log_weights(log_omega).exp()[:, None, None]
+        yield predictive, weights, y, of_rows[index]

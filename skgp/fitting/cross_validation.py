@@ -27,7 +27,8 @@ from skgp.fitting.fit import (
     validation_score,
 )
 from skgp.fitting.model import Model
-from skgp.fitting.recipe import UNKNOWN_LENGTH, Recipe, Running, of_length
+from skgp.fitting.plans import UNKNOWN_LENGTH, of_length
+from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, exceeds_its_error, scores_of_rows
 from skgp.fitting.table import Table
@@ -68,7 +69,7 @@ class FoldedRows:
         for fold in range(n_folds):
             outside, inside = self.rows.take(folds != fold), self.rows.take(folds == fold)
             table = make_table(outside, self.targets, self.running, whole.like)
-            held_out = scaled_table(inside, (table.x_scale, table.y_scale), whole.like)
+            held_out = scaled_table(inside, table, whole.like)
             parts.append((table, held_out))
         return parts
 

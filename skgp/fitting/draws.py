@@ -15,7 +15,9 @@ from skgp.fitting.model import Model
 from skgp.fitting.predict import mixture
 from skgp.fitting.table import Array, scale_inputs
 
-MOST_ROWS: Final = 1000  # whose covariance is decomposed, in about half a second for each output
+MOST_JOINT_ROWS: Final = (
+    1000  # whose covariance is decomposed, in about half a second for each output
+)
 _DRAWS: Final = 64  # functions at a time: their waves take some megabytes
 _CELLS: Final = 2**14  # rows times draws of functions at a time
 _OBSERVED: Final = 2**17  # numbers of y at a time
@@ -57,14 +59,14 @@ def joint_draws(
     x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(model.log_weights)
     draws = np.empty((n_samples, len(X), *output_shape))
     has_laws = len(model.stack.layers) == 1 or not isinstance(model.nodes, Sampled)
-    latents = _by_laws if has_laws and len(X) <= MOST_ROWS else _by_functions
+    latents = _by_laws if has_laws and len(X) <= MOST_JOINT_ROWS else _by_functions
     start = 0
     for f in latents(model, x, n_samples, random_state):
         for part in f.split(max(1, _OBSERVED // len(X))):
             stop = start + len(part)
             predictive = model.likelihood.predictive(certain(part.flatten(0, 1).unsqueeze(0)))
-            like = part.new_zeros(1)
-            dist = observed(mixture(predictive, like, model.y_scale, output_shape))
+            log_omega = part.new_zeros(1)
+            dist = observed(mixture(predictive, log_omega, model.y_scale, output_shape))
             y = dist.rvs(1, random_state=random_state)
             draws[start:stop] = y.reshape(draws[start:stop].shape)
             start = stop

@@ -39,8 +39,6 @@ from skgp.fitting.table import (
     scale_inputs,
 )
 
-Scales = tuple[Scale, Scale]
-
 _SETUP_ROWS: Final = 20_000  # rows that initial values are computed from
 
 
@@ -114,9 +112,10 @@ def make_table(
     return Table(X, Y, weight, *scales, like, ranks, noise)
 
 
-def scaled_table(rows: Rows, scales: Scales, like: Tensor, ranks: Ranks = ALONE) -> Table:
-    """A table with given scales."""
+def scaled_table(rows: Rows, reference: Table | Model, like: Tensor, ranks: Ranks = ALONE) -> Table:
+    """A table with the scales of another table or of a model."""
     Y, noise = rows.columns
+    scales = reference.x_scale, reference.y_scale
     return Table(rows.X, Y, rows.weight, *scales, like, ranks, noise)
 
 

@@ -1,42 +1,22 @@
 """What an estimator is, as data and plain functions: how its model is built and trained."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, Final, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.numerics.elementwise import EAGER, Passes
 from skgp.core.training.optimizers import Optimizer
-from skgp.core.training.plan import Plan, continued, count_batches, gradual, one_cycle
+from skgp.core.training.plan import Plan, count_batches
 from skgp.fitting.model import Model
+from skgp.fitting.plans import Stopping
 from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 
 GroupT = TypeVar("GroupT")
-
-_LEAST_ROWS: Final = 20  # of a table that is cross-validated
-UNKNOWN_LENGTH: Final = 100  # epochs where no search has found a number
-_FEW_ROWS: Final = 200  # up to which there are more folds
-_FOLDS: Final = 5
-_FOLDS_OF_MANY: Final = 3
-_MOST_BATCHES: Final = 100  # of an epoch, up to which early_stopping="auto" holds out rows
-_MOST_STEPS: Final = 5000  # there, if the usual epochs make no more
-_ANNEALED: Final = 0.2  # share of the epochs there, at the end
-# Batches up to which a data set may train there as long as any gain counts, and a deep model has
-# sigma points that are fixed and a top layer that sees the inputs, by default.
-FEW_BATCHES: Final = 10
-_PATIENT_STEPS: Final = 100  # without a gain that counts, after which training ends there
-_WORTHWHILE: Final = 0.01  # that gain, in nats per row
-_MANY_ROWS: Final = 1000  # from which `least_steps_of_many` counts
-_FEWEST: Final = 3  # epochs of max_iter="auto", however many steps they take
-_RETREATS: Final = 6  # there, to the best state with shorter steps
-_FEW_RETREATS: Final = 2  # of one batch, to the lowest loss; a loss may be random
-_RISE_OF_ALL_ROWS: Final = 0.5  # nats per output that are far for such a loss
 
 
 def pick(group: type[GroupT], estimator: Any) -> GroupT:
@@ -53,141 +33,6 @@ class Running:
     memory: Any
     dtype: Literal["auto", "float32", "float64"]
     device: str
-    verbose: int
-    random_state: Any
-
-
-@dataclass(frozen=True)
-class Minibatch:
-    """Parameter group: how long and how fast to train."""
-
-    max_iter: int | Literal["auto"]
-    batch_size: int
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """Parameter group: when to stop early."""
-
-    early_stopping: bool | Literal["auto"]
-    n_iter_no_change: int
-    tol: float
-
-    @property
-    def is_asked_for(self) -> bool:
-        """Whether to stop by held-out rows, however many rows there are."""
-        return self.early_stopping != "auto" and bool(self.early_stopping)
-
-    @property
-    def patience(self) -> int | None:
-        """Epochs without a better validation score after which training stops; None: never."""
-        return self.n_iter_no_change if self.is_asked_for else None
-
-
-NEVER: Final = Stopping(early_stopping=False, n_iter_no_change=1, tol=0.0)
-
-
-@dataclass(frozen=True)
-class Epochs:
-    """What max_iter="auto" means: fewer epochs for a long table, more for a short one.
-
-    Attributes
-    ----------
-    usual : int
-        Epochs.
-    least_steps, most_steps : int
-        Steps, between which the epochs are chosen.
-    least_steps_of_many : int
-        The least steps from 1,000 rows on, if these are more.
-    longest : int
-        Up to which a cross-validation of a table of one batch looks for the number of epochs, for a
-        family that has early_stopping="auto".
-    steady : float
-        Learning rate, relative to `learning_rate_init`, where the model is an average and an epoch
-        has few batches.
-    """
-
-    usual: int = 100
-    least_steps: int = 500
-    least_steps_of_many: int = 0
-    most_steps: int = 10_000
-    longest: int = 0
-    steady: float = 1.0
-
-    def number(self, n_rows: int, n_batches: int) -> int:
-        """Epochs of so many rows and batches each."""
-        most = max(self.most_steps // n_batches, _FEWEST)
-        least = self.least_steps
-        if n_rows >= _MANY_ROWS:
-            least = max(least, self.least_steps_of_many)
-        return max(min(self.usual, most), math.ceil(least / n_batches))
-
-
-def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: int) -> Plan:
-    """The plan of minibatches of n rows: one cycle, or as long as held-out rows allow."""
-    batch_size, is_auto = minibatch.batch_size, minibatch.max_iter == "auto"
-    n_batches = count_batches(n, batch_size)
-    usual = epochs.number(n, n_batches) if is_auto else int(minibatch.max_iter)
-    plan = Plan(
-        max_iter=usual,
-        batch_size=batch_size,
-        schedule=one_cycle,
-        n_trial_epochs=_trial_epochs(usual),
-        n_iter_no_change=stopping.patience,
-        tol=stopping.tol,
-    )
-    if stopping.early_stopping != "auto" or n < _LEAST_ROWS or n_batches > _MOST_BATCHES:
-        return plan
-    if n_batches == 1:
-        n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
-        plan = of_length(plan, epochs.longest if is_auto else usual)
-        return replace(plan, n_folds=n_folds, n_retreats=_FEW_RETREATS, rise=_RISE_OF_ALL_ROWS)
-    most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
-    n_steady = max(1, round((1.0 - _ANNEALED) * most))
-    is_large = n_batches > FEW_BATCHES
-    patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
-    return replace(
-        of_length(plan, n_steady, n_batches, 1.0 if is_large else epochs.steady),
-        averaged=True,
-        n_usual=min(usual, n_steady) if is_auto and is_large else 0,
-        n_annealed=most - n_steady,
-        n_retreats=_RETREATS,
-        n_iter_no_change=patience,
-        tol=max(stopping.tol, _WORTHWHILE),
-    )
-
-
-def of_length(plan: Plan, n_epochs: int, n_batches: int = 1, steady: float = 1.0) -> Plan:
-    """A plan whose length held-out rows decide, with so many epochs at most.
-
-    Its rate rises to a steady one, relative to `learning_rate_init`.
-    """
-    return replace(
-        plan,
-        max_iter=n_epochs,
-        schedule=partial(gradual, n_epochs * n_batches, steady),
-        n_trial_epochs=_trial_epochs(n_epochs),
-    )
-
-
-def gone_on(plan: Plan, length: int) -> Plan:
-    """The plan of a fit that goes on, where the last search has found so many epochs.
-
-    Without a search it is as long again, and all steps are shorter.
-    """
-    if plan.n_folds:
-        plan = without_search(of_length(plan, min(plan.max_iter, length)))
-    return replace(plan, schedule=partial(continued, plan.schedule))
-
-
-def without_search(plan: Plan) -> Plan:
-    """The plan without a search for its length, and then without ways back of one batch either."""
-    return replace(plan, n_folds=0, n_retreats=0) if plan.n_folds else plan
-
-
-def _trial_epochs(n_epochs: int) -> int:
-    """Epochs after which restarts are compared: a twentieth."""
-    return max(1, math.ceil(0.05 * n_epochs))
 
 
 def float64_if_one_batch(batch_size: int, n: int) -> str:
@@ -245,6 +90,25 @@ class Loss(Protocol):
         """For the batch of a training step; n_data is the sum of the weights of all rows."""
 
 
+class Sizes(Protocol):
+    """Builds of models like one that a fit begins with, of other sizes."""
+
+    def like(self, model: Model) -> Callable[[Setup], Model]:
+        """Of the same size, whatever the rows."""
+
+    def larger(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
+        """With more of n distinct inputs as inducing inputs, to train if it begins better.
+
+        None if the model has enough.
+        """
+
+    def rival(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
+        """With all of n distinct inputs as inducing inputs, which predicts well as it begins.
+
+        None if the model has all of them, or there are too many.
+        """
+
+
 @dataclass(frozen=True)
 class Recipe:
     """What an estimator is, from its parameters.
@@ -279,16 +143,8 @@ class Recipe:
         How the element-wise functions of a step run.
     repeats : callable Model -> bool
         As of a `Candidate`.
-    build_for_folds : callable Model -> (callable Setup -> Model), optional
-        A `build` of as many inducing inputs as a model has, where their number is found.
-    build_larger : callable (Model, n) -> (callable Setup -> Model) or None, optional
-        Where their number is found, a `build` of a model that has more of n distinct inputs as
-        inducing inputs, and is trained in the place of this one if it begins better. None if this
-        model has enough.
-    build_rival : callable (Model, n) -> (callable Setup -> Model) or None, optional
-        Where their number is found, a `build` of a model that has all of n distinct inputs as
-        inducing inputs in the place of fewer, and predicts well as it begins. None if this model
-        has all of them, or there are too many.
+    sizes : Sizes, optional
+        Where the number of inducing inputs is found.
     short : (int, Recipe), optional
         The most rows of a table of one output that another recipe is for, and that recipe.
     """
@@ -306,9 +162,7 @@ class Recipe:
     divergence: Callable[[Model, float], float] | None = None
     passes: Passes = EAGER
     repeats: Callable[[Model], bool] = never
-    build_for_folds: Callable[[Model], Callable[[Setup], Model]] | None = None
-    build_larger: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
-    build_rival: Callable[[Model, int], Callable[[Setup], Model] | None] | None = None
+    sizes: Sizes | None = None
     short: "tuple[int, Recipe] | None" = None
 
     def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":
@@ -324,7 +178,7 @@ class Recipe:
 
         None if there is none for so many distinct inputs.
         """
-        build = None if self.build_larger is None else self.build_larger(model, n_distinct)
+        build = None if self.sizes is None else self.sizes.larger(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
     def rival(self, model: Model, n_distinct: int) -> "Recipe | None":
@@ -332,11 +186,9 @@ class Recipe:
 
         None if there is none for so many distinct inputs.
         """
-        build = None if self.build_rival is None else self.build_rival(model, n_distinct)
+        build = None if self.sizes is None else self.sizes.rival(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""
-        if self.build_for_folds is None:
-            return self
-        return replace(self, build=self.build_for_folds(model))
+        return self if self.sizes is None else replace(self, build=self.sizes.like(model))

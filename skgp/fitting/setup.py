@@ -99,15 +99,6 @@ class Setup:
         """Number of different inputs among the rows with targets."""
         return len(np.unique(row_keys(self.x[self.observed_weight > 0.0].numpy())))
 
-    def completed(self, fill: Callable[["Setup"], Tensor]) -> Tensor:
-        """Targets (n, P), from `fill` if some row has a part of its own.
-
-        Those of rows that have none are zero: they do not count.
-        """
-        missing = self.Y.isnan()
-        is_partial = (missing.any(-1) != missing.all(-1)).any()
-        return fill(self) if is_partial else self.Y.nan_to_num()
-
     def centres(self, features: Tensor, n: int) -> Tensor:
         """At most n inducing inputs for features (n, F) of the rows, of those with targets."""
         return self.shared_centres(features, self.observed_weight, n)

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 
-from skgp.compose._nested import unwrap
+from skgp.compose._nested import predicts_counts, unwrap
 from skgp.plotting._display import Display, add_legend, count_on_x, labelled, merge_style
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _VALIDATION = "validation: negative log "  # begins the label of the twin
-_COUNTS = ("poisson", "negative_binomial")
 
 
 @final
@@ -114,7 +113,7 @@ class TrainingCurveDisplay(Display):
                 f"{kind} has no loss_curve_: it is not fitted yet, or does not record one."
             )
         scores = getattr(inner, "validation_scores_", None)
-        is_discrete = is_classifier(inner) or getattr(inner, "likelihood", None) in _COUNTS
+        is_discrete = is_classifier(inner) or predicts_counts(inner)
         display = cls(
             inner.loss_curve_,
             scores,

@@ -1,47 +1,34 @@
 """Recipes of the stacks, from an estimator's parameters and what its family chooses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from skgp.core.kernels.choice import layer_kernels
-from skgp.core.kernels.kernel import KernelLike
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.marginal.starts import start_hyperparameters
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
-from skgp.fitting.recipe import (
-    Epochs,
-    Minibatch,
-    Recipe,
-    Stopping,
-    float64_if_one_batch,
-    minibatch_plan,
-    no_stream_if_stopping,
-    pick,
-)
+from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.recipe import Recipe, float64_if_one_batch, no_stream_if_stopping, pick
 from skgp.fitting.setup import Setup
-from skgp.recipes.hidden import HiddenLayers, MakeNodes, hidden_gps
 from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam
-from skgp.recipes.sizes import build_for_folds, build_larger, build_rival
+from skgp.recipes.sizes import FoundSizes
 from skgp.recipes.stack import (
-    CERTAIN_VAR,
     USUAL_BEGINNING,
+    Architecture,
     Beginning,
     Features,
     Inducing,
-    MakeBelow,
     Outputs,
     StackSpec,
     Start,
     Top,
     build_stack,
     move_inducing,
-    no_hidden,
     sparse_top,
 )
 from skgp.recipes.warping import Warping
@@ -64,14 +51,12 @@ def stack_recipe(
     *,
     objective: Objective,
     outputs: Callable[[StackSpec, Setup], Outputs],
-    kernels: Sequence[KernelLike] | None = None,
-    below: MakeBelow = no_hidden,
+    architecture: Architecture | None = None,
     top: Top = sparse_top,
     covariance: Covariance | None = None,
     warping: Warping | None = None,
     shares_kernel: bool | Literal["auto"] = False,
     pulled: bool = False,
-    misfit: Callable[[int, int], str | None] | None = None,
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float, int], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
@@ -86,9 +71,10 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, kernels, below, top, covariance, warping, shares_kernel, pulled, misfit, start, \
-beginning, all_inducing
-        As of `StackSpec`; kernels and covariance are the estimator's if None.
+    outputs, architecture, top, covariance, warping, shares_kernel, pulled, start, beginning, \
+all_inducing
+        As of `StackSpec`. Without an architecture there is one layer with the estimator's kernel;
+        the covariance is the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
     optimizer : callable (Model, n_data, n_batches) -> Optimizer, optional
@@ -98,23 +84,20 @@ beginning, all_inducing
     beta_reg = DivergenceWeight(p.beta_reg) if beta_reg is None else beta_reg
     features = pick(Features, p)
     spec = StackSpec(
-        kernels=(p.kernel,) if kernels is None else tuple(kernels),
+        architecture=Architecture((p.kernel,)) if architecture is None else architecture,
         inducing=pick(Inducing, p),
         covariance=p.covariance if covariance is None else covariance,
         batch_size=p.batch_size,
         outputs=outputs,
-        below=below,
         top=top,
         features=features,
         warping=warping,
         shares_kernel=shares_kernel,
         pulled=pulled,
-        misfit=misfit,
         start=start,
         beginning=beginning,
         all_inducing=all_inducing,
     )
-    finds_inducing = spec.inducing.n_inducing == "auto"
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(stack_loss, objective, beta_reg, features.weight_decay),
@@ -126,60 +109,5 @@ beginning, all_inducing
         divergence=beta_reg,
         passes=Passes(p.compile),
         repeats=stack_repeats,
-        build_for_folds=partial(build_for_folds, spec) if finds_inducing else None,
-        build_larger=partial(build_larger, spec) if finds_inducing else None,
-        build_rival=partial(build_rival, spec) if finds_inducing else None,
-    )
-
-
-def deep_recipe(
-    p: Any,
-    *,
-    objective: Objective,
-    outputs: Callable[[StackSpec, Setup], Outputs],
-    nodes: MakeNodes,
-    alone: MakeBelow = no_hidden,
-    top: Top = sparse_top,
-    variance: float = CERTAIN_VAR,
-    warping: Warping | None = None,
-    shares_kernel: bool | Literal["auto"] = False,
-    pulled: bool = False,
-    covariance: Covariance | None = None,
-    beta_reg: DivergenceWeight | None = None,
-    optimizer: Callable[[Model, float, int], Optimizer] | None = None,
-    epochs: Epochs = DEEP_EPOCHS,
-    start: Start = start_hyperparameters,
-    beginning: Beginning = USUAL_BEGINNING,
-) -> Recipe:
-    """The recipe of an estimator with the parameters of `HiddenLayers`.
-
-    Parameters as of `stack_recipe`, and these:
-
-    Parameters
-    ----------
-    nodes : callable (Setup, widths) -> NodeRule
-    alone : callable (StackSpec, Setup, Tensor) -> Below
-        What stands below the top layer if it is the only one.
-    variance : float
-        Where the variances of q(v) of hidden functions start.
-    """
-    kernels = layer_kernels(p.kernel, p.n_layers)
-    layers = pick(HiddenLayers, p)
-    return stack_recipe(
-        p,
-        objective=objective,
-        outputs=outputs,
-        kernels=kernels,
-        below=partial(hidden_gps, layers, variance, nodes, alone),
-        top=top,
-        warping=warping,
-        shares_kernel=shares_kernel,
-        pulled=pulled,
-        misfit=layers.misfit,
-        covariance=covariance,
-        beta_reg=beta_reg,
-        optimizer=optimizer,
-        epochs=epochs,
-        start=start,
-        beginning=beginning,
+        sizes=FoundSizes(spec) if spec.inducing.n_inducing == "auto" else None,
     )

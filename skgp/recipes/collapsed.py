@@ -30,7 +30,8 @@ from skgp.core.training.optimizers import LBFGS, Optimizer
 from skgp.core.training.plan import Plan, constant
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.recipe import NEVER, Recipe, Stopping, always_float64, never, pick
+from skgp.fitting.plans import NEVER, Stopping
+from skgp.fitting.recipe import Recipe, always_float64, never, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.rough_gps import filled_targets
@@ -91,7 +92,7 @@ class CollapsedStart:
     ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
         """Network, sparse layer and likelihood where the collapsed bound is high."""
         n_outputs = setup.Y.shape[1]
-        y = setup.completed(filled_targets)
+        y = filled_targets(setup)
         y, seen = y.mT, (~setup.Y.isnan()).mT
         network, h = features(setup)
         if network is None:

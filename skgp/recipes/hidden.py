@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from skgp.core.kernels.choice import has_profile
+from skgp.core.kernels.choice import has_profile, layer_kernels
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.kernels.noisy import NoisyKernel
 from skgp.core.layers.layer import Layer
@@ -17,13 +18,17 @@ from skgp.core.marginal.starts import start_slope
 from skgp.core.nodes.choice import GRIDS, make_quadrature
 from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
-from skgp.fitting.recipe import FEW_BATCHES
+from skgp.fitting.plans import FEW_BATCHES
+from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import (
+    CERTAIN_VAR,
+    Architecture,
     Below,
     MakeBelow,
     StackSpec,
     kernel_of,
+    no_hidden,
     sparse_layer,
 )
 
@@ -94,7 +99,7 @@ class HiddenLayers:
         between = [TOPOLOGIES[self.topology]] * max(n_above - 1, 0)
         return [FEEDFORWARD] + between + [FEEDFORWARD] * min(n_above, 1)
 
-    def misfit(self, number: int, n_columns: int) -> str | None:
+    def kernel_error(self, number: int, n_columns: int) -> str | None:
         """Message for a kernel that does not fit the layer of this number."""
         if number == 1:
             return None
@@ -146,6 +151,22 @@ class Sites:
         return make_quadrature(name, widths, self.n_sites, setup.seed_for("nodes"))
 
 
+def hidden_layers(
+    p: Any, nodes: MakeNodes, *, variance: float = CERTAIN_VAR, alone: MakeBelow = no_hidden
+) -> Architecture:
+    """Layers of GPs below the top one, for an estimator with the parameters of `HiddenLayers`.
+
+    Parameters
+    ----------
+    p : estimator
+    nodes, variance, alone
+        As of `hidden_gps`.
+    """
+    layers = pick(HiddenLayers, p)
+    below = partial(hidden_gps, layers, variance, nodes, alone)
+    return Architecture(layer_kernels(p.kernel, p.n_layers), below, layers.kernel_error)
+
+
 def hidden_gps(
     layers: HiddenLayers,
     variance: float,
@@ -166,14 +187,14 @@ def hidden_gps(
     if spec.begins_well and setup.fits_into(spec.batch_size):
         variance = min(variance, _CLOSE_VAR)
     is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
-    layers = layers.of(is_small, spec.kernels[1:])
+    layers = layers.of(is_small, spec.architecture.kernels[1:])
     connections = layers.connections
     width = layers.width_for(setup.Y.shape[1])
     h = x
     # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
     _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)
     for number, connection in enumerate(connections[:-1], start=1):
-        seen = connection, spec.kernels[number - 1], number
+        seen = connection, spec.architecture.kernels[number - 1], number
         layer, h = _hidden_gp(layers, width, variance, spec, setup, seen, h, x)
         h = h[first[row.ravel()]]
         built.append(layer)

@@ -80,7 +80,7 @@ class LatentLayers:
         # s^2 / sqrt(2 s^2 - 1) is the mean squared weight of one covariate: 1.51 at s = 2.
         return float(_STRETCH ** (1.0 / (self.latent_dim * self.parts.count("LV"))))
 
-    def misfit(self, number: int, n_columns: int) -> str | None:
+    def kernel_error(self, number: int, n_columns: int) -> str | None:
         """Message for a kernel that does not fit the layer of this number."""
         if "LV" not in self.parts:
             return None
@@ -129,7 +129,7 @@ def latent_blocks(
     h = x
     for number, part in enumerate(parts, start=1):
         if part == "GP":
-            kernel = spec.kernels[parts[:number].count("GP") - 1]
+            kernel = spec.architecture.kernels[parts[:number].count("GP") - 1]
             seen = kernel, number
             blocks.append(_hidden_gp(layers, covariance, spec, setup, seen, x, h).double())
             continue

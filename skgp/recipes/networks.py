@@ -17,15 +17,12 @@ from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.nodes.rules import NodeRule, Sampled
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model, Source
+from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.recipe import (
-    Epochs,
     Loss,
-    Minibatch,
     Recipe,
-    Stopping,
     always,
     float64_if_one_batch,
-    minibatch_plan,
     no_stream_if_stopping,
     pick,
 )

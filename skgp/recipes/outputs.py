@@ -79,7 +79,7 @@ class Coregionalised:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """A matrix of the likelihood mixes the latent functions."""
-        Y = setup.completed(filled_targets)
+        Y = filled_targets(setup)
         n_outputs = Y.shape[1]
         n_latents = number_of_latents(self.n_latents, as_many, n_outputs)
         mixing, latent = None, Y.mT

@@ -6,16 +6,10 @@ from typing import Any
 
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import ELBO
-from skgp.fitting.recipe import (
-    NEVER,
-    Epochs,
-    Minibatch,
-    Recipe,
-    float64_if_one_batch,
-    minibatch_plan,
-    pick,
-)
-from skgp.recipes.assemble import deep_recipe, stack_recipe
+from skgp.fitting.plans import NEVER, Epochs, Minibatch, minibatch_plan
+from skgp.fitting.recipe import Recipe, float64_if_one_batch, pick
+from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
+from skgp.recipes.hidden import hidden_layers
 from skgp.recipes.latent_inputs import latent_input_loss, with_latent_inputs
 from skgp.recipes.losses import DivergenceWeight, stack_repeats
 from skgp.recipes.optimizers import adam, batches_adam
@@ -29,7 +23,7 @@ from skgp.recipes.readouts import (
     at_most,
     three_quarters,
 )
-from skgp.recipes.stack import Inducing, StackSpec, build_stack, sparse_top
+from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack, sparse_top
 from skgp.recipes.tops import top_without_mean
 
 
@@ -52,7 +46,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
         p,
         objective=ELBO,
         outputs=outputs,
-        below=outputs.below,
+        architecture=Architecture((p.kernel,), outputs.below),
         top=top,
         shares_kernel=p.share_kernel,
         optimizer=partial(make_adam, p.learning_rate_init),
@@ -62,12 +56,12 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
 def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
     """Hidden layers of GPs below a readout, of more functions than one layer has."""
     outputs = replace(readout_of(p, mixing, units), default_latents=three_quarters)
-    return deep_recipe(
+    return stack_recipe(
         p,
         objective=ELBO,
         outputs=outputs,
-        nodes=outputs.nodes,
-        alone=outputs.below,
+        architecture=hidden_layers(p, outputs.nodes, alone=outputs.below),
+        epochs=DEEP_EPOCHS,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
         shares_kernel=p.share_kernel,
         optimizer=partial(batches_adam, p.learning_rate_init),
@@ -83,12 +77,11 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
     outputs = replace(readout_of(p, mixing, units), default_latents=latents)
     beta_reg = DivergenceWeight(p.beta_reg)
     spec = StackSpec(
-        kernels=(p.kernel,),
+        architecture=Architecture((p.kernel,), outputs.below),
         inducing=pick(Inducing, p),
         covariance=p.covariance,
         batch_size=p.batch_size,
         outputs=outputs,
-        below=outputs.below,
         top=top_without_mean if isinstance(units, Hidden) else sparse_top,
         shares_kernel=p.share_kernel,
         ard=False,  # one lengthscale for all latent inputs (section 7.2.3)

@@ -66,7 +66,7 @@ def gp_mixing(
     spec: StackSpec, setup: Setup, x: Tensor, start: Tensor
 ) -> tuple[Mixing, Layer | None]:
     """A matrix (P, H) of Gaussian processes over the features x (n, F)."""
-    kernel = kernel_of(spec, setup, x, 1, spec.kernels[0], 1)
+    kernel = kernel_of(spec, setup, x, 1, spec.architecture.kernels[0], 1)
     Z = setup.centres(x, spec.n_inducing(setup)).unsqueeze(0)
     mu = torch.zeros(start.numel(), Z.shape[1], dtype=torch.float32)
     posterior = make_posterior(spec.covariance, mu, _MIXING_VAR)
@@ -205,7 +205,7 @@ class ReadoutOutputs:
 
     def __call__(self, spec: StackSpec, setup: Setup) -> Outputs:
         """Where latent functions, units and noise start."""
-        Y = setup.completed(filled_targets)
+        Y = filled_targets(setup)
         n_outputs, weight = Y.shape[1], setup.observed_weight
         principal = principal_mixing(Y, weight, self._number(n_outputs))
         latent = Y @ torch.linalg.pinv(principal).mT

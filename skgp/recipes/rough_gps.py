@@ -132,13 +132,15 @@ class OutputGPs(NamedTuple):
 
 
 def filled_targets(setup: Setup) -> Tensor:
-    """Targets (n, P) of rows of which some miss a part of them, with likely values in their place.
+    """Targets (n, P), with likely values for missing ones of rows that miss a part of theirs.
 
     Functions that mix outputs start from values for all of them; zeros would pass for noise. A
     value is the mean of a GP of its output, or linear in the observed outputs of its row, whichever
-    leaves less of the variance.
+    leaves less of the variance. Targets of rows that have none are zero: they do not count.
     """
     missing = setup.Y.isnan()
+    if torch.equal(missing.any(-1), missing.all(-1)):  # no row misses a part of its targets
+        return setup.Y.nan_to_num()
     try:
         gps, _, x_scale, y_scale = OutputGPs.of(setup)
         means, left = gps.moments(x_scale(setup.x))

@@ -1,67 +1,85 @@
-"""Builds of a stack like a model, with other numbers of inducing inputs where these are found."""
+"""Builds of a stack like a model, with other numbers of inducing inputs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import cast, final
 
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.networks.warping import InputWarp
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import ALL_INDUCING, MOST_ROWS, StackSpec, build_stack, refined_start
+from skgp.recipes.stack import (
+    ALL_INDUCING,
+    MOST_FIXED_INDUCING,
+    StackSpec,
+    build_stack,
+    refined_start,
+)
 
 Build = Callable[[Setup], Model]
 
 
-def build_for_folds(spec: StackSpec, model: Model) -> Build:
-    """The build of a model with as many inducing inputs in each layer as this model has."""
-    return partial(build_stack, _like(model, spec, _n_inducing(model)))
+@final
+@dataclass(frozen=True)
+class FoundSizes:
+    """Other sizes of a stack whose numbers of inducing inputs are found: `fitting.recipe.Sizes`.
 
-
-def build_larger(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
-    """The build of a model whose top layer has an inducing input for each distinct input.
-
-    None if this model has so many, if there are too many, if the top layer begins at an optimum
-    anyway, or if its GPs share inducing inputs.
+    Attributes
+    ----------
+    spec : StackSpec
     """
-    *hidden, n_top = _n_inducing(model)
-    if spec.begins_well or model.stack.top.is_shared or not n_top < n_distinct <= ALL_INDUCING:
-        return None
-    return partial(build_stack, _like(model, spec, [*hidden, ALL_INDUCING]))
 
+    spec: StackSpec
 
-def build_rival(spec: StackSpec, model: Model, n_distinct: int) -> Build | None:
-    """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
+    def like(self, model: Model) -> Build:
+        """The build of models with as many inducing inputs in each layer as this one has."""
+        return self._build(model, _n_inducing(model))
 
-    None if this model has so many inducing inputs, if there are too many, or if q(u) is a point.
-    """
-    *hidden, n_top = _n_inducing(model)
-    is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
-    is_plain = type(model.stack.top) is SparseGP and spec.covariance != "delta"
-    if not (is_apt and is_plain) or len(model.stack.top.kernel.variance) > 1:
-        return None
-    if not n_top < n_distinct <= MOST_ROWS:
-        return None
-    covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
-    spec = replace(spec, is_flat=True, covariance=covariance)
-    return partial(build_stack, _like(model, spec, [*hidden, MOST_ROWS]))
+    def larger(self, model: Model, n_distinct: int) -> Build | None:
+        """The build of a model whose top layer has an inducing input for each distinct input.
+
+        None if this model has so many, if there are too many, if the top layer begins at an optimum
+        anyway, or if its GPs share inducing inputs.
+        """
+        *hidden, n_top = _n_inducing(model)
+        is_done = self.spec.begins_well or model.stack.top.is_shared
+        if is_done or not n_top < n_distinct <= ALL_INDUCING:
+            return None
+        return self._build(model, [*hidden, ALL_INDUCING])
+
+    def rival(self, model: Model, n_distinct: int) -> Build | None:
+        """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
+
+        None if this model has so many inducing inputs, if there are too many, or if q(u) is a
+        point.
+        """
+        spec, top = self.spec, model.stack.top
+        *hidden, n_top = _n_inducing(model)
+        is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
+        is_plain = type(top) is SparseGP and spec.covariance != "delta"
+        if not (is_apt and is_plain) or len(top.kernel.variance) > 1:
+            return None
+        if not n_top < n_distinct <= MOST_FIXED_INDUCING:
+            return None
+        covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
+        flat = FoundSizes(replace(spec, is_flat=True, covariance=covariance))
+        return flat._build(model, [*hidden, MOST_FIXED_INDUCING])
+
+    def _build(self, model: Model, n_inducing: int | Sequence[int]) -> Build:
+        """The build of the stack with so many inducing inputs in its layers.
+
+        It transforms skewed inputs if the model does. Whether that is worth it may depend on the
+        inducing inputs of two rough GPs, and models that are compared should not differ in that.
+        """
+        spec = replace(self.spec, inducing=replace(self.spec.inducing, n_inducing=n_inducing))
+        if spec.warping is not None:
+            is_warped = isinstance(model.stack.features, InputWarp)
+            spec = replace(spec, warping=replace(spec.warping, input_warping=is_warped))
+        return partial(build_stack, spec)
 
 
 def _n_inducing(model: Model) -> list[int]:
     """Inducing inputs of the layers, from the inputs upwards."""
     return [cast(SparseLayer, layer).Z.shape[-2] for layer in model.stack.layers]
-
-
-def _like(model: Model, spec: StackSpec, n_inducing: int | Sequence[int]) -> StackSpec:
-    """The stack with so many inducing inputs in its layers.
-
-    It has transforms of skewed inputs if the model has some. Whether they are worth it may depend
-    on the inducing inputs of two rough GPs, and models that are compared should not differ in that.
-    """
-    spec = replace(spec, inducing=replace(spec.inducing, n_inducing=n_inducing))
-    if spec.warping is None:
-        return spec
-    is_warped = isinstance(model.stack.features, InputWarp)
-    return replace(spec, warping=replace(spec.warping, input_warping=is_warped))

@@ -29,7 +29,7 @@ from skgp.core.stacks.stack import GPStack, Stack
 from skgp.core.training.plan import count_batches
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
-from skgp.fitting.recipe import FEW_BATCHES
+from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.setup import Setup
 from skgp.recipes.warping import Warping
 
@@ -44,7 +44,7 @@ MANY_INDUCING: Final = 300
 ALL_INDUCING: Final = 600  # the most where each row may be one
 # The same, where none of them moves: such a model needs few iterations, though each takes longer
 # than with 300 that move, or is not trained at all.
-MOST_ROWS: Final = 1500
+MOST_FIXED_INDUCING: Final = 1500
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
@@ -187,20 +187,37 @@ def sparse_top(
 
 
 @dataclass(frozen=True)
-class StackSpec:
-    """A stack as data.
+class Architecture:
+    """What layers a stack has.
 
     Attributes
     ----------
     kernels : tuple of str or gpytorch kernel
         One for each layer of GPs, from the inputs upwards.
+    below : callable (StackSpec, Setup, features (n, F)) -> Below
+        What stands below the top layer.
+    kernel_error : callable (number of a layer from below, its columns) -> str or None
+        Message for a kernel that does not fit a layer; None where the kernel's own suffices.
+    """
+
+    kernels: tuple[KernelLike, ...]
+    below: MakeBelow = no_hidden
+    kernel_error: Callable[[int, int], str | None] | None = None
+
+
+@dataclass(frozen=True)
+class StackSpec:
+    """A stack as data.
+
+    Attributes
+    ----------
+    architecture : Architecture
     inducing : Inducing
         For as many layers.
     covariance : str
         Parametrisation of q(u).
     batch_size : int
     outputs : callable (StackSpec, Setup) -> Outputs
-    below : callable (StackSpec, Setup, features (n, F)) -> Below
     top : callable (StackSpec, Setup, Kernel, h (n, F), W) -> SparseLayer
     features : Features
     warping : Warping or None
@@ -212,8 +229,6 @@ class StackSpec:
         Whether the name of a kernel stands for one lengthscale for each input.
     pulled : bool
         Whether a prior pulls the lengthscales of such a kernel together.
-    misfit : callable (number of a layer from below, its columns) -> str or None
-        Message for a kernel that does not fit a layer; None where the kernel's own suffices.
     start : callable as `start_hyperparameters`
         Where kernel and noise start. `refined_start` is for an objective that has a gradient at
         the optimum of the bound.
@@ -227,26 +242,24 @@ class StackSpec:
         what their prior means and the inputs are.
     """
 
-    kernels: tuple[KernelLike, ...]
+    architecture: Architecture
     inducing: Inducing
     covariance: Covariance
     batch_size: int
     outputs: Callable[["StackSpec", Setup], Outputs]
-    below: MakeBelow = no_hidden
     top: Top = sparse_top
     features: Features = NO_FEATURES
     warping: Warping | None = None
     shares_kernel: bool | Literal["auto"] = False
     ard: bool = True
     pulled: bool = False
-    misfit: Callable[[int, int], str | None] | None = None
     start: Start = start_hyperparameters
     beginning: Beginning = USUAL_BEGINNING
     all_inducing: int = 0
     is_flat: bool = False
 
     def __post_init__(self) -> None:
-        self.inducing.check(len(self.kernels))
+        self.inducing.check(len(self.architecture.kernels))
 
     @property
     def begins_well(self) -> bool:
@@ -261,7 +274,7 @@ class StackSpec:
         """Inducing inputs of a layer of so many GPs, the top one or that of this index."""
         number = self.inducing.n_inducing
         if number == "auto":
-            if self.below is no_hidden:
+            if self.architecture.below is no_hidden:
                 has_all = n_gps == 1 and setup.n_distinct <= self.all_inducing
                 return max(MANY_INDUCING, setup.n_distinct if has_all else 0)
             if setup.fits_into(self.batch_size):
@@ -277,8 +290,8 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     outputs = spec.outputs(spec, setup)
     features, x = spec.features(setup)
     if features is None and spec.warping is not None:
-        features, x = spec.warping(setup, outputs.latent, spec.kernels)
-    below = spec.below(spec, setup, x)
+        features, x = spec.warping(setup, outputs.latent, spec.architecture.kernels)
+    below = spec.architecture.below(spec, setup, x)
     top = _top_layer(spec, setup, below, len(outputs.latent))
     if spec.beginning.prior_mean == "network":
         sizes = [below.h.shape[1], *_MEAN_SIZES, len(outputs.latent)]
@@ -306,7 +319,7 @@ def move_inducing(model: Model) -> None:
 def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:
     """A top layer of so many GPs at its initial values."""
     number = 1 + below.n_layers
-    kernel = kernel_of(spec, setup, below.h, n_gps, spec.kernels[-1], number)
+    kernel = kernel_of(spec, setup, below.h, n_gps, spec.architecture.kernels[-1], number)
     return spec.top(spec, setup, kernel, below.h, n_gps).double()
 
 
@@ -344,7 +357,8 @@ def kernel_of(
             kernel, n_kernels, h.shape[1], start, ard=spec.ard, pulled=spec.pulled, seed=seed
         )
     except ValueError as error:
-        message = None if spec.misfit is None else spec.misfit(number, h.shape[1])
+        explain = spec.architecture.kernel_error
+        message = None if explain is None else explain(number, h.shape[1])
         if message is None:
             raise
         raise ValueError(message) from error

@@ -17,9 +17,9 @@ from skgp.core.training.plan import gradual
 from skgp.core.training.run import Run
 from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting import cross_validation, recipe
+from skgp.fitting import cross_validation, plans
 from skgp.fitting.cross_validation import best_length
-from skgp.fitting.recipe import (
+from skgp.fitting.plans import (
     Epochs,
     Minibatch,
     Stopping,
@@ -54,7 +54,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     X, y = problem
     params = {"learning_rate_init": 0.1, "random_state": 0}
     model = PPGPRRegressor(**params).fit(X, y)
-    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, LONGEST, 1.0))
+    monkeypatch.setattr(plans, "one_cycle", partial(gradual, LONGEST, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((60, 1), dtype=bool), 5)
     scores = []
     for fold in range(5):
@@ -68,7 +68,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     assert 1 < model.n_iter_ < LONGEST
     assert model.n_iter_ == 1 + int(np.argmax(expected >= expected.max() - 1e-4))
 
-    monkeypatch.setattr(recipe, "one_cycle", partial(gradual, model.n_iter_, 1.0))
+    monkeypatch.setattr(plans, "one_cycle", partial(gradual, model.n_iter_, 1.0))
     alone = PPGPRRegressor(max_iter=model.n_iter_, early_stopping=False, **params)
     alone.fit(X, y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)

@@ -23,14 +23,14 @@ from skgp import (
 )
 from skgp.core.folds import fold_numbers
 from skgp.core.subsample import row_keys
-from skgp.core.training.plan import History, constant, one_cycle
+from skgp.core.training.plan import History, constant, gradual, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
-from skgp.fitting import cross_validation, recipe
+from skgp.fitting import cross_validation, plans
 from skgp.fitting.coverage import Coverage, coverage_of
 from skgp.fitting.diagnosis import _calibration, _divergence, _last_fall, _length
 from skgp.fitting.fit import validation_score
-from skgp.fitting.recipe import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.table import Table
 
@@ -219,7 +219,7 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
     # With all rows for inducing inputs nothing of a fit is random.
     scores = PPGPRRegressor(random_state=0).fit(X, y).validation_scores_
     n_epochs = 1 + int(np.argmax(scores))
-    monkeypatch.setattr(recipe, "one_cycle", partial(recipe.gradual, n_epochs, 1.0))
+    monkeypatch.setattr(plans, "one_cycle", partial(gradual, n_epochs, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((120, 1), dtype=bool), 5)
     n_inside = 0
     for fold in range(5):

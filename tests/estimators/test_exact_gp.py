@@ -129,8 +129,7 @@ def test_conjugate_gradients_predict_what_the_cholesky_factor_predicts(table):
     )
     iterative.model_.likelihood.load_state_dict(direct.model_.likelihood.state_dict())
     fitted = iterative.model_
-    scales, like = (fitted.x_scale, fitted.y_scale), torch.zeros((), dtype=torch.float64)
-    rows = scaled_table(Rows(X, y, None), scales, like)
+    rows = scaled_table(Rows(X, y, None), fitted, torch.zeros((), dtype=torch.float64))
     iterative.model_ = iterative._recipe().conditioned(fitted, rows)
     theirs, ours = direct.predict_dist(X_new), iterative.predict_dist(X_new)
     np.testing.assert_allclose(ours.mean(), theirs.mean(), rtol=0, atol=0.02 * theirs.std().min())
@@ -178,10 +177,8 @@ def test_a_warm_start_copies_no_factor_in_training(table):
     X, y, _ = table
     model = ExactGPRegressor(max_iter=3, warm_start=True, random_state=0).fit(X, y)
     first = model.loss_curve_[0]
-    scales, like = (model.model_.x_scale, model.model_.y_scale), torch.zeros(())
-    in_training = next_model(
-        model._recipe(), model.model_, scaled_table(Rows(X, y, None), scales, like)
-    )
+    rows = scaled_table(Rows(X, y, None), model.model_, torch.zeros(()))
+    in_training = next_model(model._recipe(), model.model_, rows)
     assert sum(b.numel() for b in in_training.buffers()) < len(y)
     model.fit(X, y)
     assert model.loss_curve_[0] < first

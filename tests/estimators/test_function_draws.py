@@ -68,7 +68,7 @@ def test_samples_by_functions_have_the_covariance_over_rows(table, model, deep, 
     near = np.concatenate([X_new[:2], X_new[:2] + 0.01])
     samples_agree(deep, near, 500, n_joint=200)
     exact = model.sample_y(near, 1, random_state=1)
-    monkeypatch.setattr(draws, "MOST_ROWS", 3)
+    monkeypatch.setattr(draws, "MOST_JOINT_ROWS", 3)
     assert (model.sample_y(near, 1, random_state=1) != exact).all()
     samples_agree(model, near, 1500)
 

@@ -8,7 +8,6 @@ import torch
 
 from skgp import DSPPRegressor, ExactGPRegressor
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting.setup import Setup
 from skgp.recipes.noise import noise_share
 from skgp.recipes.rough_gps import OutputGPs, Scale, covariance, filled_targets, regressed
 
@@ -128,11 +127,8 @@ def test_rows_without_targets_are_not_completed(rng):
     X, Y, partial = _rows(rng, 20, 0.3)
     Y[4] = np.nan
 
-    def mark(setup):
-        return "filled"
-
-    np.testing.assert_array_equal(Setup.completed(_setup(X, Y), mark), np.nan_to_num(Y))
-    assert Setup.completed(_setup(X, partial), mark) == "filled"
+    np.testing.assert_array_equal(filled_targets(_setup(X, Y)), np.nan_to_num(Y))
+    assert not np.array_equal(filled_targets(_setup(X, partial)), np.nan_to_num(partial))
 
 
 def test_an_output_that_no_row_has_observed_is_filled_with_zeros(rng):

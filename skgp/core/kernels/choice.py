@@ -72,7 +72,7 @@ def has_profile(kernel: KernelLike) -> bool:
     return isinstance(kernel, str) and kernel_name(kernel) in PROFILES
 
 
-def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
+def layer_kernels(kernel: LayerKernels, n_layers: int) -> tuple[KernelLike, ...]:
     """The kernel of each layer of GPs, from the inputs upwards.
 
     Parameters
@@ -87,7 +87,7 @@ def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
         If the sequence has another length, or anything in it is no kernel.
     """
     if isinstance(kernel, str | gpytorch.kernels.Kernel):
-        return [kernel] * n_layers
+        return (kernel,) * n_layers
     if len(kernel) != n_layers:
         raise ValueError(
             f"kernel has a length of {len(kernel)} for {n_layers} layers of GPs: give one for each "
@@ -100,4 +100,4 @@ def layer_kernels(kernel: LayerKernels, n_layers: int) -> list[KernelLike]:
                 f"kernel has the entry {of_layer!r}, which is neither a gpytorch kernel nor one "
                 f"of {', '.join(map(repr, NAMES))}"
             )
-    return list(kernel)
+    return tuple(kernel)

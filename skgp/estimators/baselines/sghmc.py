@@ -13,10 +13,11 @@ from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
-from skgp.fitting.recipe import Epochs, Recipe, pick
-from skgp.recipes.assemble import deep_recipe
+from skgp.fitting.plans import Epochs
+from skgp.fitting.recipe import Recipe, pick
+from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.chain import ChainParameters, chain_plan, hamiltonian, with_chain
-from skgp.recipes.hidden import Samples
+from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.losses import FULL
 from skgp.recipes.outputs import Coregionalised
 
@@ -177,12 +178,11 @@ class SGHMCDGPRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         chain = pick(ChainParameters, self)
         # The density of the target is given, and a chain has no other q(v) than a point.
-        recipe = deep_recipe(
+        recipe = stack_recipe(
             self,
             objective=ELBO,  # of a point: the log joint density
             outputs=pick(Coregionalised, self),
-            nodes=pick(Samples, self),
-            variance=0.0,
+            architecture=hidden_layers(self, pick(Samples, self), variance=0.0),
             covariance="delta",
             shares_kernel=self.share_kernel,
             beta_reg=FULL,
