@@ -15,9 +15,8 @@ from skgp.fitting.model import Model
 from skgp.fitting.predict import mixture
 from skgp.fitting.table import Array, scale_inputs
 
-MOST_JOINT_ROWS: Final = (
-    1000  # whose covariance is decomposed, in about half a second for each output
-)
+# Rows whose covariance is decomposed, in about half a second for each output.
+MOST_JOINT_ROWS: Final = 1000
 _DRAWS: Final = 64  # functions at a time: their waves take some megabytes
 _CELLS: Final = 2**14  # rows times draws of functions at a time
 _OBSERVED: Final = 2**17  # numbers of y at a time
