@@ -3,8 +3,16 @@
 # Each row may import the rows above it. A unit (one entry) may import itself, so an entry may be a
 # package; two entries of one row never import each other.
 LEVELS = (
-    ("skgp.exceptions", "skgp._doc_links", "skgp._show_versions", "skgp._version"),
     (
+        "skgp.exceptions",
+        "skgp._doc_links",
+        "skgp._show_versions",
+        "skgp._typing",
+        "skgp._version",
+    ),
+    ("skgp._validation",),
+    (
+        "skgp._r2",
         "skgp.core.bounds",
         "skgp.core.bulk",
         "skgp.core.data",
@@ -95,13 +103,33 @@ LEVELS = (
 )
 # Beside the levels: what each of these may import of skgp, itself apart.
 SIDE = {
-    "skgp.compose": ("skgp.exceptions", "skgp._doc_links", "skgp.distributions"),
-    "skgp.datasets": ("skgp.exceptions", "skgp.distributions"),
-    "skgp.scoring": ("skgp.exceptions", "skgp.distributions", "skgp.compose"),
-    "skgp.streams": ("skgp.compose", "skgp.core.maps"),
+    "skgp.compose": (
+        "skgp.exceptions",
+        "skgp._doc_links",
+        "skgp._r2",
+        "skgp._typing",
+        "skgp._validation",
+        "skgp.distributions",
+    ),
+    "skgp.datasets": ("skgp.exceptions", "skgp._typing", "skgp._validation", "skgp.distributions"),
+    "skgp.scoring": (
+        "skgp.exceptions",
+        "skgp._typing",
+        "skgp._validation",
+        "skgp.distributions",
+        "skgp.compose",
+    ),
+    "skgp.streams": ("skgp._typing", "skgp.compose", "skgp.core.maps"),
     "skgp.ray": (),
     "skgp.botorch": (),
-    "skgp.plotting": ("skgp.exceptions", "skgp.distributions", "skgp.compose", "skgp.scoring"),
+    "skgp.plotting": (
+        "skgp.exceptions",
+        "skgp._typing",
+        "skgp._validation",
+        "skgp.distributions",
+        "skgp.compose",
+        "skgp.scoring",
+    ),
 }
 # `__init__` files that collect names: they import from their own package, and nothing imports them.
 FACADES = ("skgp", "skgp.core", "skgp.estimators", "skgp.fitting", "skgp.recipes")

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from skgp import SVGPRegressor
-from skgp.core.training.ranks import Array, Ranks
+from skgp._typing import Array
+from skgp.core.training.ranks import Ranks
 from skgp.fitting.table import common_scale, make_scale
 from tests.data_parallel_fits import FITS, problem
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from skgp.core.training.ranks import Array, Ranks
+from skgp._typing import Array
+from skgp.core.training.ranks import Ranks
 from skgp.exceptions import CheckpointWarning
 from skgp.fitting.recording import Recording
 

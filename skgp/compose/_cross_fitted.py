@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, is_classifier
 from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -23,6 +22,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from skgp import _doc_links
+from skgp._typing import Array
+from skgp._validation import unmasked
 from skgp.compose._members import (
     Fold,
     Table,
@@ -34,9 +35,6 @@ from skgp.compose._members import (
 )
 from skgp.compose._predict_dist import predict_dist
 from skgp.distributions import mix
-from skgp.distributions._given import unmasked
-
-Array = NDArray[Any]
 
 
 class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):

@@ -8,11 +8,12 @@ from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from skgp.compose._cross_fitted import Array, CrossFitted
+from skgp._typing import Array
+from skgp._validation import check_no_label_missing, check_sorted, unmasked
+from skgp.compose._cross_fitted import CrossFitted
 from skgp.compose._members import Fold, check_classes_of_folds
 from skgp.compose._predict_dist import predict_log_proba
 from skgp.compose._recalibration import best_temperature, tempered, tempered_log
-from skgp.distributions._given import check_no_label_missing, check_sorted, unmasked
 
 
 class CrossFittedClassifier(ClassifierMixin, CrossFitted):

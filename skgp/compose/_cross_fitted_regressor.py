@@ -8,12 +8,13 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
-from skgp.compose._cross_fitted import Array, CrossFitted, mixed
+from skgp._r2 import r2_of_observed
+from skgp._typing import Array
+from skgp._validation import target_values
+from skgp.compose._cross_fitted import CrossFitted, mixed
 from skgp.compose._predict_dist import predict_dist, predict_joint, predict_latent, sample_joint
 from skgp.compose._recalibration import best_scale, stretched
 from skgp.compose._scalable import check_scalable
-from skgp.distributions._given import target_values
-from skgp.distributions._r2 import r2_of_observed
 
 
 class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):

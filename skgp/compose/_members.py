@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import clone, get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -13,11 +12,10 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter
 
+from skgp._typing import IntArray
 from skgp.compose._nested import keep_functions
 from skgp.compose._predict_dist import predict_dist
 from skgp.distributions import concat
-
-IntArray = NDArray[np.intp]
 
 
 class Table(NamedTuple):

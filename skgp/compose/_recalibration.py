@@ -5,16 +5,14 @@ fitted to.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from skgp._typing import FloatArray
 from skgp.distributions import Bernoulli, Categorical, DiscreteDistribution, NormalMixture
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 _LARGEST = 1e3  # factors lie between its inverse and itself
 _N_STARTS = 61  # of the one-dimensional search, over the logarithm of the factor

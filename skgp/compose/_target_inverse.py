@@ -10,15 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import FunctionTransformer
 
+from skgp._typing import FloatArray
 from skgp.distributions import MonotoneTransformed, NormalMixture
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 _MAGNITUDES = 10.0 ** np.arange(-3, 10)
 _PROBES = np.concatenate([-_MAGNITUDES, [0.0], _MAGNITUDES])

@@ -7,16 +7,14 @@ import math
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
-Array = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from skgp._typing import BoolArray, FloatArray
 
 _STEPS: Final = 10  # of expectation and maximisation, from bounds as values: a start needs no more
 
 
-def densities(Y: Array, n_outputs: int) -> BoolArray:
+def densities(Y: FloatArray, n_outputs: int) -> BoolArray:
     """Whether the likelihood of each output (n, P) is a density, and not a probability or nothing.
 
     Y (n, P) holds targets, or of one output the bounds (n, 2).
@@ -26,7 +24,7 @@ def densities(Y: Array, n_outputs: int) -> BoolArray:
     return np.asarray(Y[:, :1] == Y[:, 1:])
 
 
-def stand_ins(bounds: Array, weight: Array | None) -> Array:
+def stand_ins(bounds: FloatArray, weight: FloatArray | None) -> FloatArray:
     """Of bounds (n, 2) values (n, 1) between them, which scales and first fits are made of.
 
     Rows have weights (n,), all one if None.
@@ -56,7 +54,7 @@ def stand_ins(bounds: Array, weight: Array | None) -> Array:
     return values[:, None]
 
 
-def _truncated(a: Array, b: Array) -> tuple[Array, Array]:
+def _truncated(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and variance of a standard normal variable between a and b; rough far out."""
     above = a + b > 0.0  # reflected: the distribution function resolves its lower tail
     a, b = np.where(above, -b, a), np.where(above, -a, b)

@@ -1,11 +1,10 @@
 """The bulk of some values, and others that are far from it."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from skgp._typing import Array
 
 _QUARTILES: Final = [0.25, 0.5, 0.75]
 _OF_NORMAL: Final = 1.349  # interquartile range of N(0, 1)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from skgp.core.subsample import BoolArray, IntArray, Keys
+from skgp._typing import BoolArray, IntArray
+from skgp.core.subsample import Keys
 
 
 def fold_numbers(keys: Keys, groups: BoolArray, n_folds: int) -> IntArray:

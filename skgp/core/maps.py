@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from skgp._typing import Array
 
 LARGE: Final = 2**28  # bytes: arrays on disk that are smaller are read as a whole
 _STEP: Final = 2**25  # bytes that are read at once

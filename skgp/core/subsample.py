@@ -3,9 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.intp]
+from skgp._typing import BoolArray, FloatArray, IntArray
+
 Keys = npt.NDArray[np.uint64]
 
 _CHUNK = 65_536  # rows
@@ -38,8 +37,8 @@ def _mixed(keys: Keys) -> Keys:
 
 
 def subsample(
-    weight: Array, groups: BoolArray, keys: Keys, size: int, seed: int
-) -> tuple[IntArray, Array]:
+    weight: FloatArray, groups: BoolArray, keys: Keys, size: int, seed: int
+) -> tuple[IntArray, FloatArray]:
     """Rows drawn in proportion to their weights, without replacement, and their new weights.
 
     Row i is drawn with the probability pi_i = min(1, w_i / t), where the threshold t makes the sum
@@ -94,7 +93,7 @@ def subsample(
     return index[ascending], weight[ascending]
 
 
-def _inclusion(weight: Array, size: int) -> Array:
+def _inclusion(weight: FloatArray, size: int) -> FloatArray:
     """Probabilities min(1, w / t) of more than `size` positive weights w; their sum is `size`."""
     ascending = np.sort(weight)
     largest = ascending[: -size - 1 : -1].copy()

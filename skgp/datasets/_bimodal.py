@@ -7,9 +7,9 @@ import numpy.typing as npt
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_array
 
+from skgp._typing import FloatArray, RandomState
+from skgp._validation import random_generator
 from skgp.distributions import NormalMixture
-from skgp.distributions._base import random_generator
-from skgp.distributions._typing import FloatArray, RandomState
 
 _WEIGHTS = (0.7, 0.3)
 _STD = (0.1, 0.2)

@@ -5,8 +5,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_scalar
 
-from skgp.distributions._base import random_generator
-from skgp.distributions._typing import BoolArray, FloatArray, RandomState
+from skgp._typing import BoolArray, FloatArray, RandomState
+from skgp._validation import random_generator
 
 _STROKE = 0.18  # width of a stroke; all lengths are in heights of a letter
 _GAP = 0.15  # between letters

@@ -6,7 +6,7 @@ from inspect import getdoc
 import numpy as np
 from sklearn.utils import Bunch
 
-from skgp.distributions._typing import FloatArray
+from skgp._typing import FloatArray
 
 
 def load_motorcycle(*, return_X_y: bool = False) -> Bunch | tuple[FloatArray, FloatArray]:

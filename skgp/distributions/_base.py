@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from skgp._typing import IntArray, LabelArray, RandomState
 from skgp.distributions._html import MOST_ROWS, Picture, to_html
-from skgp.distributions._typing import IntArray, LabelArray, RandomState
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # has no types
@@ -220,20 +220,6 @@ def concat(distributions: Sequence[AnyDistribution]) -> AnyDistribution:
         names = sorted(kind.__name__ for kind in kinds)
         raise ValueError(f"concat needs distributions of one class, got {', '.join(names)}")
     return type(parts[0])._join(parts)
-
-
-def random_generator(random_state: RandomState) -> np.random.Generator | np.random.RandomState:
-    """Turn `random_state` into a source of random numbers; an int or None makes a new one."""
-    if isinstance(random_state, np.random.Generator | np.random.RandomState):
-        return random_state
-    return np.random.default_rng(random_state)
-
-
-def sample_size(size: int) -> int:
-    """`size` checked to be a non-negative integer."""
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-        raise ValueError(f"size must be a non-negative integer, got {size!r}")
-    return int(size)
 
 
 def _row_selection(key: Any, n_rows: int) -> slice | IntArray:

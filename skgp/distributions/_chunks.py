@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from skgp.distributions._typing import FloatArray, IntArray
+from skgp._typing import FloatArray, IntArray
 
 # Largest number of float64 elements of one temporary array: 8 MiB when a chunk of rows is
 # copied, 1 MiB (about one L2 cache) in the inner loops that do the arithmetic.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from skgp._typing import FloatArray
 from skgp.distributions._density import logsumexp
 from skgp.distributions._joint import row_norms
-from skgp.distributions._typing import FloatArray
 
 if TYPE_CHECKING:
     import torch

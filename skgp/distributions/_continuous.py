@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from skgp._typing import FloatArray, Names
+from skgp._validation import check_order, mask_to_nan, output_names, refuse_times
 from skgp.distributions import _drawing
 from skgp.distributions._base import Distribution
-from skgp.distributions._given import check_order, output_names, refuse_times, without_mask
 from skgp.distributions._html import MOST_COLUMNS, Picture
-from skgp.distributions._typing import FloatArray, Names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -334,7 +334,7 @@ class ContinuousDistribution(Distribution):
         """Values of outputs, in their order, NaN where masked."""
         check_order(name, output_names(y), self.output_names)
         refuse_times(y, name)
-        given: Any = without_mask(y)
+        given: Any = mask_to_nan(y)
         if hasattr(given, "iloc"):  # of pandas, whose missing entries may be no numbers
             given = given.to_numpy(np.float64, na_value=np.nan)
         return np.asarray(given, dtype=np.float64)

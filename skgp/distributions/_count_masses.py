@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from scipy.special import betainc, betaincc, expit, gammainc, gammaincc, gammaln, log_ndtr
 
+from skgp._typing import BoolArray, FloatArray
 from skgp.distributions._density import LOG_SQRT_2PI, logsumexp
-from skgp.distributions._typing import BoolArray, FloatArray
 
 _NEWTON_STEPS: Final = 40  # at most
 _CONVERGED: Final = 1e-12

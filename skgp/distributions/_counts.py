@@ -8,14 +8,14 @@ from typing import Any, Final, Self, final
 import numpy as np
 import numpy.typing as npt
 
-from skgp.distributions._base import random_generator, sample_size
+from skgp._typing import FloatArray, IntArray, Names, RandomState
+from skgp._validation import random_generator, sample_size
 from skgp.distributions._chunks import blocks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._count_masses import log_mass_given_normal, tail_given_normal
 from skgp.distributions._density import logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
-from skgp.distributions._typing import FloatArray, IntArray, Names, RandomState
 
 _POINTS: Final = 100  # about those of each integral over f
 _ROUNDING: Final = 1e-12  # of a probability that may be that of a count

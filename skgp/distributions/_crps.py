@@ -11,10 +11,10 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import erf, sici
 
+from skgp._typing import FloatArray, IntArray
 from skgp.distributions._chunks import WORK_ELEMENTS, blocks, chunks_by_cost
 from skgp.distributions._density import SMALLEST_STD
 from skgp.distributions._magnitude import common_unit
-from skgp.distributions._typing import FloatArray, IntArray
 
 # Standard deviations beyond which a normal tail (5e-13) is dropped.
 _HALF_WIDTH = 7.2

@@ -9,8 +9,8 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
+from skgp._typing import FloatArray
 from skgp.distributions._chunks import blocks
-from skgp.distributions._typing import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # The square of a much smaller standard deviation underflows; treated as this one instead.

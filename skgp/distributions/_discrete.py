@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import entr
 
+from skgp._typing import FloatArray, IntArray, LabelArray, RandomState
+from skgp._validation import random_generator, sample_size, unmasked
 from skgp.distributions import _drawing
-from skgp.distributions._base import Distribution, random_generator, sample_size
-from skgp.distributions._given import unmasked
+from skgp.distributions._base import Distribution
 from skgp.distributions._html import Picture
-from skgp.distributions._typing import FloatArray, IntArray, LabelArray, RandomState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

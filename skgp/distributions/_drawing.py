@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skgp.distributions._typing import FloatArray
+from skgp._typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from skgp._typing import BoolArray, FloatArray, IntArray
 from skgp.distributions._normal_mixture import NormalMixture
-from skgp.distributions._typing import BoolArray, FloatArray, IntArray
 
 Elementwise: TypeAlias = Callable[[FloatArray], npt.ArrayLike]
 

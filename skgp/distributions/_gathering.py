@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from skgp.distributions._typing import FloatArray
+from skgp._typing import FloatArray
 
 
 def gather_rows(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from skgp.distributions._typing import FloatArray
+from skgp._typing import FloatArray
 
 MOST_ROWS = 10
 MOST_COLUMNS = 20

@@ -6,13 +6,13 @@ from typing import Final
 import numpy as np
 from scipy.special import log_ndtr
 
+from skgp._typing import FloatArray
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution
 from skgp.distributions._counts import CountMixture
 from skgp.distributions._density import LOG_SQRT_2PI, logsumexp
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._transformed import MonotoneTransformed
-from skgp.distributions._typing import FloatArray
 
 _LOG_HALF: Final = -np.log(2.0)
 # Widths, in standard deviations, below which the density says more: cdfs cancel.

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from skgp._typing import BoolArray, FloatArray
 from skgp.distributions._chunks import blocks
 from skgp.distributions._density import log_terms, logsumexp
-from skgp.distributions._typing import BoolArray, FloatArray
 
 
 def row_norms(scale_tril: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from skgp.distributions._typing import FloatArray
+from skgp._typing import FloatArray
 
 Exponents: TypeAlias = npt.NDArray[np.int32]
 

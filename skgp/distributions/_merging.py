@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from skgp._typing import FloatArray
 from skgp.distributions._magnitude import common_unit
-from skgp.distributions._typing import FloatArray
 
 
 def merge_neighbours(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from skgp._typing import FloatArray
 from skgp.distributions._base import AnyDistribution
 from skgp.distributions._components import Components
 from skgp.distributions._counts import CountMixture
@@ -12,7 +13,6 @@ from skgp.distributions._discrete import Bernoulli, Categorical, DiscreteDistrib
 from skgp.distributions._normal_mixture import NormalMixture
 from skgp.distributions._outputs import common_names
 from skgp.distributions._transformed import MonotoneTransformed
-from skgp.distributions._typing import FloatArray
 
 
 def mix(distributions: Sequence[AnyDistribution]) -> AnyDistribution:

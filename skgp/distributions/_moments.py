@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from skgp._typing import FloatArray
 from skgp.distributions._magnitude import binary_exponent
-from skgp.distributions._typing import FloatArray
 
 
 def mean(log_w: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:

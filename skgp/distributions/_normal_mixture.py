@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 import numpy.typing as npt
 
+from skgp._typing import FloatArray, IntArray, Names, RandomState
+from skgp._validation import random_generator, sample_size
 from skgp.distributions import _components, _crps, _density, _joint, _moments, _quadrature, _solvers
-from skgp.distributions._base import random_generator, sample_size
 from skgp.distributions._chunks import blocks, row_chunks
 from skgp.distributions._components import Components
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._gathering import gather_rows
 from skgp.distributions._merging import merge_neighbours
 from skgp.distributions._outputs import check_names, common_names, selection
-from skgp.distributions._typing import FloatArray, IntArray, Names, RandomState
 
 if TYPE_CHECKING:
     import torch

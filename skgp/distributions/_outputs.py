@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from skgp.distributions._given import check_order
-from skgp.distributions._typing import IntArray, Names
+from skgp._typing import IntArray, Names
+from skgp._validation import check_order
 
 
 def check_names(names: Sequence[str] | None, n_outputs: int) -> Names:

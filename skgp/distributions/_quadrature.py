@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from skgp._typing import BoolArray, FloatArray, IntArray
 from skgp.distributions._chunks import chunks_by_cost
 from skgp.distributions._density import logpdf_at_nodes
 from skgp.distributions._magnitude import binary_exponent
-from skgp.distributions._typing import BoolArray, FloatArray, IntArray
 
 # Every component is resolved by panels of one of its standard deviations, out to nine of them or
 # more.

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from skgp.distributions._typing import FloatArray
+from skgp._typing import FloatArray
 
 # Step of the five-point derivative, in standard deviations of the base: truncation and rounding
 # errors are then both about 1e-12.

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import ndtri
 
+from skgp._typing import FloatArray
 from skgp.distributions._chunks import blocks, row_chunks
 from skgp.distributions._density import (
     SMALLEST_STD,
@@ -13,7 +14,6 @@ from skgp.distributions._density import (
     logsumexp,
 )
 from skgp.distributions._magnitude import common_unit
-from skgp.distributions._typing import FloatArray
 
 _MAX_ITER = 400
 _MAX_HALVINGS = 2200  # from one end of the range of float64 to a spacing at the other

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from skgp._typing import BoolArray, FloatArray, IntArray, Names, RandomState
 from skgp.distributions._chunks import row_chunks
 from skgp.distributions._continuous import ContinuousDistribution, probabilities
 from skgp.distributions._density import cdf_at_nodes, logpdf_at_nodes, sf_at_nodes
@@ -28,7 +29,6 @@ from skgp.distributions._quadrature import (
     panel_quadrature,
 )
 from skgp.distributions._slopes import slope_of_inverse
-from skgp.distributions._typing import BoolArray, FloatArray, IntArray, Names, RandomState
 
 # Cells, nodes (cells, G), weights (cells, G), (log_w, mean, std) of the cells.
 _Nodes: TypeAlias = tuple[IntArray, FloatArray, FloatArray, tuple[FloatArray, ...]]

@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from skgp._typing import Array
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.networks.warping import InputWarp
 from skgp.core.nodes.sigma_points import Quadrature
 from skgp.fitting.model import Model
-from skgp.fitting.table import Array
 
 
 def stack(estimator: Any) -> torch.nn.Module:

@@ -7,10 +7,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import unique_labels
 
-from skgp.core.subsample import BoolArray
+from skgp._typing import Array, BoolArray
+from skgp._validation import check_sorted
 from skgp.core.training.plan import count_batches
 from skgp.distributions import Bernoulli, Categorical
-from skgp.distributions._given import check_sorted
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import check_class_weight
@@ -19,7 +19,6 @@ from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
 from skgp.fitting.rows import Rows, check_labels, check_observed
 from skgp.fitting.splits import split_by_class
-from skgp.fitting.table import Array
 from skgp.recipes.outputs import Classes
 
 

@@ -11,6 +11,8 @@ from sklearn.metrics import pairwise_distances_argmin, pairwise_distances_chunke
 from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.validation import validate_data
 
+from skgp._typing import Array
+from skgp._validation import refuse_times, unmasked
 from skgp.core.data import Targets as ScaledTargets
 from skgp.core.marginal.starts import principal_scores
 from skgp.core.numerics.gradients import recorded_gradients
@@ -18,7 +20,6 @@ from skgp.core.objectives.objective import ELBO
 from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.training.inversion import N_COMPARED, Inversion
 from skgp.distributions import NormalMixture
-from skgp.distributions._given import refuse_times, unmasked
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import reading, refuse_sparse
@@ -26,7 +27,7 @@ from skgp.fitting.fit import Targets, observed
 from skgp.fitting.model import Model
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import Rows, check_magnitude, check_observed
-from skgp.fitting.table import Array, Scale
+from skgp.fitting.table import Scale
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
 _START_DECIMALS: Final = 9  # of where latent inputs of unit variance start

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp import _doc_links
+from skgp._typing import Array
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import check_default_device, guard_against_fork
 from skgp.core.training.plan import History
@@ -49,12 +50,12 @@ from skgp.fitting.fit import (
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import UNKNOWN_LENGTH, gone_on
-from skgp.fitting.progress_report import ProgressReport
+from skgp.fitting.progress_report import reported
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.stream import Opening, enough_rows
-from skgp.fitting.table import Array, Table
+from skgp.fitting.table import Table
 
 
 class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
@@ -212,9 +213,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             plan = gone_on(plan, getattr(self, "_length", UNKNOWN_LENGTH))
         elif plan.n_folds:
             folded = FoldedRows(rows, table, targets, running, plan.n_folds)
-            size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
-            title = f"{name}, cross-validation"
-            of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress
+            title, n_steps = f"{name}, cross-validation", plan.n_folds * plan.n_batches(len(table))
+            of_search = reported(progress, title, verbose, plan.max_iter, n_steps)
             with guarded(), of_search:
                 models, plan, search = found_plan(recipe, models, folded, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
@@ -223,8 +223,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             attributes |= _scores(search.scores)
         attributes["_length"] = plan.n_epochs  # also if the fit is interrupted
         learned = partial(self._fitted_attributes, recipe, table, attributes)
-        size = plan.n_epochs, plan.n_batches(table.n_rows)
-        of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
+        of_fit = reported(progress, name, verbose, plan.n_epochs, plan.n_batches(table.n_rows))
 
         def on_epoch(model: Model, history: History) -> bool:
             of_fit.epoch(history)

@@ -5,11 +5,11 @@ from typing import Any
 
 from sklearn.utils import check_random_state, check_scalar
 
+from skgp._typing import Array
 from skgp.fitting.draws import joint_draws
 from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.joint import joint_covariance
 from skgp.fitting.posterior import FunctionPosterior
-from skgp.fitting.table import Array
 
 
 def sample_y(estimator: Any, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:

@@ -9,9 +9,10 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
+from skgp._r2 import r2_of_observed
+from skgp._typing import Array
+from skgp._validation import output_names
 from skgp.distributions import ContinuousDistribution, NormalMixture
-from skgp.distributions._given import output_names
-from skgp.distributions._r2 import r2_of_observed
 from skgp.estimators import _attributes, _joint
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import Targets, observed
@@ -25,7 +26,6 @@ from skgp.fitting.rows import (
     check_same_shape,
 )
 from skgp.fitting.splits import split_rows
-from skgp.fitting.table import Array
 
 
 def _takes_streams(estimator: Any) -> bool:

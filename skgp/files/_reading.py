@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skgp._typing import Array
 from skgp.estimators._estimator import Estimator
 from skgp.exceptions import InvalidFileError
 from skgp.files._trusted import Trust
 from skgp.files._writing import NOT_SAVED, NOT_SAVED_PARAMETERS
-from skgp.fitting.table import Array
 
 _DEEPEST: Final = 100  # objects within objects
 _MOST_MODULES: Final = 100_000  # counted as often as they appear

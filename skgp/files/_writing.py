@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from skgp._typing import Array
 from skgp.core.layers.kept import Kept
 from skgp.estimators._estimator import Estimator
 from skgp.files._trusted import NAMES, name_of
-from skgp.fitting.table import Array
 
 # Of this session: objects of scikit-learn, and folders of this machine.
 NOT_SAVED: Final = frozenset({"_metadata_request", "_skl_callbacks"})

@@ -13,10 +13,10 @@ from scipy.sparse import issparse
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_array
 
+from skgp._validation import refuse_times, unmasked
 from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.maps import kept_on_disk
 from skgp.core.training.ranks import ALONE, ProcessGroup, Ranks
-from skgp.distributions._given import refuse_times, unmasked
 
 LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its reciprocal
 

@@ -18,11 +18,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_scalar
 from torch import Tensor, nn
 
+from skgp._typing import Array
 from skgp._version import __version__
 from skgp.core.layers.kept import Kept
 from skgp.core.training.ranks import Ranks
 from skgp.fitting.recording import Recording
-from skgp.fitting.rows import Array, Rows
+from skgp.fitting.rows import Rows
 
 _OF_ONE_FIT: Final = ".ckpt"  # suffix of a file that is named by the user
 _CHUNK: Final = 2**16  # rows that are hashed at a time

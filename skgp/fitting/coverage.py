@@ -6,12 +6,13 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
+from skgp._typing import Array
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.fitting.model import Model, rows_per_chunk
-from skgp.fitting.table import Array, Table, scale_inputs
+from skgp.fitting.table import Table, scale_inputs
 
 LEVEL: Final = 0.9  # of the central interval whose coverage is judged
 

@@ -10,6 +10,7 @@ import torch
 from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 
+from skgp._typing import Array
 from skgp.core.bulk import are_narrow, gap, spread
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
@@ -27,7 +28,7 @@ from skgp.exceptions import (
 from skgp.fitting.coverage import LEVEL, Coverage, predictions
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.search import Search
-from skgp.fitting.table import Array, Scale, Table, scale_inputs
+from skgp.fitting.table import Scale, Table, scale_inputs
 
 _RISE: Final = 0.5  # nats per output that a loss may end above its lowest value, or a normal's
 _RISE_OF_CLASSES: Final = 0.2  # the same of class labels, whose losses are below log C

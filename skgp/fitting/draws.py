@@ -7,13 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skgp._typing import Array
 from skgp.core.layers.layer import certain
 from skgp.core.nodes.rules import Sampled
 from skgp.fitting.functions import drawn_functions
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model
 from skgp.fitting.predict import mixture
-from skgp.fitting.table import Array, scale_inputs
+from skgp.fitting.table import scale_inputs
 
 # Rows whose covariance is decomposed, in about half a second for each output.
 MOST_JOINT_ROWS: Final = 1000

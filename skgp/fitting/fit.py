@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from skgp._typing import Array, BoolArray
 from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.draws import make_seed
 from skgp.core.numerics.elementwise import EAGER
-from skgp.core.subsample import BoolArray, subsample
+from skgp.core.subsample import subsample
 from skgp.core.training.plan import Candidate, History, Plan, falling
 from skgp.core.training.progress import Progress
 from skgp.core.training.ranks import ALONE, Ranks
@@ -29,15 +30,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.setup import Centres, Setup
-from skgp.fitting.table import (
-    Array,
-    Scale,
-    Table,
-    check_scale,
-    common_scale,
-    make_scale,
-    scale_inputs,
-)
+from skgp.fitting.table import Scale, Table, check_scale, common_scale, make_scale, scale_inputs
 
 _SETUP_ROWS: Final = 20_000  # rows that initial values are computed from
 

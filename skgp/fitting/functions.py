@@ -8,12 +8,12 @@ import torch
 from sklearn.utils import check_array
 from torch import Tensor
 
+from skgp._typing import Array
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.arguments import inputs_to_check, reading
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.table import Array
 from skgp.fitting.units import Units
 
 _CHUNK_CELLS = 2**14  # rows times draws of a step

@@ -6,11 +6,12 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
+from skgp._typing import Array
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import HiddenFunctions, hidden_mixture
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Layers, Model, rows_per_chunk
-from skgp.fitting.table import Array, scale_inputs
+from skgp.fitting.table import scale_inputs
 
 
 class JointLaw(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from skgp._typing import Array
 from skgp.core.bounds import stand_ins
 from skgp.core.bulk import within_reach
 from skgp.fitting.fit import themselves
@@ -15,7 +16,6 @@ from skgp.fitting.rows import (
     read_bounds,
     read_targets,
 )
-from skgp.fitting.table import Array
 
 
 def one_output(y: Array) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from skgp._typing import Array
 from skgp.core.data import Batch
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.censored import Censored
@@ -16,7 +17,7 @@ from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.core.stacks.stack import GPStack, Stack
 from skgp.core.training.inversion import LatentInputs
-from skgp.fitting.table import Array, Scale, Table
+from skgp.fitting.table import Scale, Table
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skgp._typing import Array
 from skgp.exceptions import OutlierWarning
 from skgp.fitting.rows import Rows
-from skgp.fitting.table import Array, Scale
+from skgp.fitting.table import Scale
 
 # Standard deviations. That of inputs is wide, because a column that marks a rare event has a small
 # standard deviation.

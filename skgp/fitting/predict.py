@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from skgp._typing import Array
 from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.numerics.linalg import covariance_factor
 from skgp.distributions import NormalMixture
 from skgp.fitting.model import Model, Predictor, rows_per_chunk
 from skgp.fitting.table import Scale, scale_inputs
 
-Array = npt.NDArray[Any]
 Part = TypeVar("Part")
 
 

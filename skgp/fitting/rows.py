@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -16,21 +15,20 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skgp.core.maps import taken
-from skgp.distributions._given import (
+from skgp._typing import Array
+from skgp._validation import (
     check_no_label_missing,
     check_order,
     output_names,
     refuse_times,
     unmasked,
 )
+from skgp.core.maps import taken
 from skgp.fitting.arguments import (
     LEAST_WEIGHT,
     inputs_to_check,
     reading,
 )
-
-Array = npt.NDArray[Any]
 
 _LARGEST_COUNT = 2**24
 _LARGEST = 1e150  # of a target: squares are within the range of float64

@@ -5,12 +5,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
+from skgp._typing import Array
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.subsample import Keys
 from skgp.distributions import NormalMixture
 from skgp.fitting.coverage import NO_TARGETS, Coverage, predictions
 from skgp.fitting.model import Model
-from skgp.fitting.table import Array, Table
+from skgp.fitting.table import Table
 
 
 class Search(NamedTuple):

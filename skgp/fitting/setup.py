@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from skgp.core.kernels.inducing import Array
+from skgp._typing import BoolArray, FloatArray
 from skgp.core.numerics.draws import make_generator, make_seed
-from skgp.core.subsample import BoolArray, Keys, row_keys, subsample
+from skgp.core.subsample import Keys, row_keys, subsample
 from skgp.core.training.plan import count_batches
 
 _HYPER_ROWS = 3000  # rows from which hyper-parameters are estimated
@@ -29,7 +29,9 @@ class Centres:
     seed : int
     """
 
-    def __init__(self, kmeans: Callable[[Array, Array, int, int], Array], seed: int) -> None:
+    def __init__(
+        self, kmeans: Callable[[FloatArray, FloatArray, int, int], FloatArray], seed: int
+    ) -> None:
         self._kmeans = kmeans
         self._seed = seed
         self._known: dict[tuple[str, int], Tensor] = {}

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from sklearn.model_selection import ShuffleSplit
 
-from skgp.core.subsample import IntArray, row_keys
+from skgp._typing import IntArray
+from skgp.core.subsample import row_keys
 from skgp.fitting.rows import Rows, check_observed
 
 _MANY = 1_000_000  # rows

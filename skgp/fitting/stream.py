@@ -6,7 +6,8 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from skgp.fitting.rows import Array, Rows
+from skgp._typing import Array
+from skgp.fitting.rows import Rows
 
 ENOUGH: Final = 1000  # distinct rows that settle the start of a model with no more inducing inputs
 _FOR_SCALES: Final = 50  # rows whose standard deviations are right to some ten per cent

@@ -6,18 +6,16 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
+from skgp._typing import Array, BoolArray
 from skgp.core.bounds import densities
 from skgp.core.data import Batch, Targets
 from skgp.core.maps import is_mapped, read_at_random
-from skgp.core.subsample import BoolArray, Keys, row_keys
+from skgp.core.subsample import Keys, row_keys
 from skgp.core.training.ranks import ALONE, Ranks
-
-Array = npt.NDArray[Any]
 
 FAR: Final = 1e9  # scaled inputs beyond it are cut off
 _FAR_TARGET = 1e12  # whose square is within the range of float32

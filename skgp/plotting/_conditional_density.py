@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import (
@@ -16,7 +17,7 @@ from skgp.plotting._display import (
 )
 from skgp.plotting._dots import draw_dots, thinned
 from skgp.plotting._input_line import InputLine, increasing
-from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
+from skgp.plotting._observed import check_output, output_name, select_output
 from skgp.plotting._outcome_cells import cell_densities, outcome_grid, quantity
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
-from skgp.plotting._observed import FloatArray, Observed
+from skgp.plotting._observed import Observed
 from skgp.plotting._outcome_display import OutcomeDisplay
 from skgp.scoring._calibration import pit_ends
 

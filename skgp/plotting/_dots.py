@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skgp._typing import FloatArray
 from skgp.plotting._display import has_label
-from skgp.plotting._observed import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,9 +8,10 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgp._typing import FloatArray
+from skgp._validation import check_order, output_names, target_values
 from skgp.distributions import ContinuousDistribution
-from skgp.distributions._given import check_order, output_names, target_values
-from skgp.plotting._observed import FloatArray, check_output, select_output
+from skgp.plotting._observed import check_output, select_output
 
 
 @final

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import add_legend, count_on_x, has_label, labelled, merge_style, percent
-from skgp.plotting._observed import FloatArray, Observed, output_name
+from skgp.plotting._observed import Observed, output_name
 from skgp.plotting._outcome_display import OutcomeDisplay
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 
+from skgp._typing import FloatArray
 from skgp.plotting._display import COLORS, Display, merge_style
-from skgp.plotting._observed import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.container import ErrorbarContainer

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.compose import predict_dist
 from skgp.distributions import MonotoneTransformed
 from skgp.plotting._display import Display, function_dist, merge_style
-from skgp.plotting._observed import FloatArray, check_output, select_output
+from skgp.plotting._observed import check_output, select_output
 from skgp.scoring import noise_fraction
 
 if TYPE_CHECKING:

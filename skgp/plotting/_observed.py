@@ -1,16 +1,15 @@
 """The observed targets of one output."""
 
 from dataclasses import dataclass
-from typing import Self, TypeAlias, final
+from typing import Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
 from skgp.scoring._calibration import share_of_jump
 from skgp.scoring._reduce import check_distribution, check_targets, refuse_nan
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @final

@@ -5,8 +5,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution, CountMixture
-from skgp.plotting._observed import FloatArray, select_output
+from skgp.plotting._observed import select_output
 
 _TAIL = 0.001  # probability that is left out at each end
 

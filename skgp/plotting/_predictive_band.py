@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import (
@@ -17,7 +18,7 @@ from skgp.plotting._display import (
 )
 from skgp.plotting._dots import draw_dots, thinned
 from skgp.plotting._input_line import InputLine, increasing
-from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
+from skgp.plotting._observed import check_output, output_name, select_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skgp._typing import FloatArray
 from skgp.compose import predict_dist
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import (
@@ -15,7 +16,7 @@ from skgp.plotting._display import (
     labelled,
     merge_style,
 )
-from skgp.plotting._observed import FloatArray, check_output, output_name, select_output
+from skgp.plotting._observed import check_output, output_name, select_output
 from skgp.plotting._outcome_cells import cell_densities, cell_ends, outcome_grid, quantity
 from skgp.scoring._reduce import check_targets
 

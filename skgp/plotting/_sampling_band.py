@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.stats import binom
 
+from skgp._typing import FloatArray
 from skgp.plotting._display import percent
-from skgp.plotting._observed import FloatArray
 
 
 def share_band(probability: float | FloatArray, n_rows: int, level: float) -> FloatArray:

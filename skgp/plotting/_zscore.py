@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._diagnostic_display import DiagnosticDisplay
 from skgp.plotting._display import has_label, merge_style
-from skgp.plotting._observed import FloatArray
 from skgp.scoring import zscores
 
 if TYPE_CHECKING:

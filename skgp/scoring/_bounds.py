@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
+from skgp._typing import FloatArray
+from skgp._validation import mask_to_nan
 from skgp.distributions import ContinuousDistribution
-from skgp.distributions._given import without_mask
 from skgp.distributions._intervals import log_probability
-from skgp.scoring._reduce import FloatArray, check_weights, refuse_infinite_density, refuse_nan
+from skgp.scoring._reduce import check_weights, refuse_infinite_density, refuse_nan
 
 
 def bounds_nll(
@@ -23,7 +24,7 @@ def bounds_nll(
         If a lower bound is above the upper one, a bound is NaN, weights are not valid, or a
         density is infinite.
     """
-    given = without_mask(y_true)
+    given = mask_to_nan(y_true)
     bounds = check_array(given, dtype=np.float64, ensure_all_finite=False, input_name="y_true")
     lower, upper = bounds.T
     if not (lower <= upper).all():

@@ -8,14 +8,9 @@ diagnostics `pit`, `zscores` and `noise_fraction` give one number per entry inst
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._reduce import (
-    FloatArray,
-    Targets,
-    check_distribution,
-    check_targets,
-    combine_outputs,
-)
+from skgp.scoring._reduce import Targets, check_distribution, check_targets, combine_outputs
 from skgp.scoring._scores import check_level
 
 

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_consistent_length
 
+from skgp._typing import FloatArray
+from skgp._validation import unmasked
 from skgp.distributions import DiscreteDistribution
-from skgp.distributions._given import unmasked
-from skgp.scoring._reduce import FloatArray, check_weights
+from skgp.scoring._reduce import check_weights
 
 
 def expected_calibration_error(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.distributions._given import unmasked
+from skgp._validation import unmasked
 from skgp.scoring._class_calibration import expected_calibration_error
 from skgp.scoring._ranked import rps
 from skgp.scoring._scorers import DistributionScorer

@@ -3,8 +3,9 @@
 import numpy as np
 from scipy import stats
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._reduce import FloatArray, check_distribution
+from skgp.scoring._reduce import check_distribution
 
 _CHUNK = 2**22  # draws held in memory at once (32 MiB)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skgp.distributions._given import ordered_categories
+from skgp._validation import ordered_categories
 from skgp.scoring._class_calibration import check_probabilities
 from skgp.scoring._reduce import check_weights
 

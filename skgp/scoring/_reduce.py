@@ -1,16 +1,15 @@
 """Checks and averages shared by all scores: entrywise missing targets, row weights, outputs."""
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
+from skgp._typing import FloatArray
+from skgp._validation import check_order, mask_to_nan, output_names, target_values
 from skgp.distributions import ContinuousDistribution, DiscreteDistribution
-from skgp.distributions._given import check_order, output_names, target_values, without_mask
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @final
@@ -168,7 +167,7 @@ def are_bounds(y_true: ArrayLike, dist: ContinuousDistribution) -> bool:
 
 def check_weights(sample_weight: ArrayLike, n_rows: int) -> FloatArray:
     """Check that the weights are n_rows finite, non-negative numbers, not all of them zero."""
-    given = without_mask(sample_weight)  # a masked weight is refused as NaN
+    given = mask_to_nan(sample_weight)  # a masked weight is refused as NaN
     weights: FloatArray = check_array(
         given, dtype=np.float64, ensure_2d=False, input_name="sample_weight"
     )

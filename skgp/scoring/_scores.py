@@ -16,15 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
 from skgp.scoring._bounds import bounds_nll
-from skgp.scoring._reduce import (
-    FloatArray,
-    are_bounds,
-    check_targets,
-    combine_outputs,
-    refuse_infinite_density,
-)
+from skgp.scoring._reduce import are_bounds, check_targets, combine_outputs, refuse_infinite_density
 
 
 def nll(

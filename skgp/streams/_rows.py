@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from skgp._typing import Array
 from skgp.core.maps import MapWriter, removed_with
 from skgp.streams import _source
-
-Array = npt.NDArray[Any]
 
 _CHUNK: Final = 65_536  # rows
 _ROUNDED: Final = 0.01  # rounding error, in standard deviations of a chunk, that is worth a warning

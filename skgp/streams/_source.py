@@ -4,10 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-Array = npt.NDArray[Any]
+from skgp._typing import Array
 
 _REMEDY: Final = (
     "drop these rows with pyarrow.dataset.Dataset.filter, or pass a fitted preprocessor that fills "

@@ -3,14 +3,15 @@
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from skgp._typing import FloatArray
 
 _DIGITS: Final = 9  # after the point; rounding errors of inputs are near the sixteenth
 
 
-def kmeans_inducing_points(X: Array, weight: Array, n_inducing: int, seed: int) -> Array:
+def kmeans_inducing_points(
+    X: FloatArray, weight: FloatArray, n_inducing: int, seed: int
+) -> FloatArray:
     """Inducing inputs by k-means with a k-means++ start.
 
     Equal rows count as one row with the sum of their weights. So neither the order of the rows nor

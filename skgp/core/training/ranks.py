@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-Array = npt.NDArray[Any]
+from skgp._typing import Array
 
 
 class Ranks(ABC):

@@ -1,4 +1,4 @@
-"""What users hand over beside numbers: masks, dates, names of columns, and the order of classes."""
+"""Checks of what users hand over: masks, dates, names and order of columns, labels, seeds."""
 
 from datetime import date, time, timedelta
 from typing import Any, Final
@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_array
 
-from skgp.distributions._typing import FloatArray, Names
+from skgp._typing import FloatArray, Names, RandomState
 
 _TIMES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)  # also those of pandas
 
@@ -36,7 +36,7 @@ def unmasked(values: Any, name: str, *, fill: bool = False) -> Any:
     )
 
 
-def without_mask(y: Any) -> Any:
+def mask_to_nan(y: Any) -> Any:
     """NaN in the place of masked entries, whose mask NumPy drops silently; others as given."""
     if not isinstance(y, np.ma.MaskedArray):
         return y
@@ -108,7 +108,7 @@ def target_values(y: Any, name: str) -> FloatArray:
     refuse_times(y, name)
     return np.asarray(
         check_array(
-            without_mask(y),
+            mask_to_nan(y),
             dtype=np.float64,
             ensure_2d=False,
             ensure_all_finite="allow-nan",
@@ -172,3 +172,17 @@ def check_sorted(y: Any, name: str) -> None:
             f"{name} has ordered categories, {order}, and classes are sorted, as scikit-learn's "
             "scores expect: pass their numbers, the codes"
         )
+
+
+def random_generator(random_state: RandomState) -> np.random.Generator | np.random.RandomState:
+    """Turn `random_state` into a source of random numbers; an int or None makes a new one."""
+    if isinstance(random_state, np.random.Generator | np.random.RandomState):
+        return random_state
+    return np.random.default_rng(random_state)
+
+
+def sample_size(size: int) -> int:
+    """`size` checked to be a non-negative integer."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+        raise ValueError(f"size must be a non-negative integer, got {size!r}")
+    return int(size)

@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_consistent_length
 
-from skgp.distributions._given import check_order, output_names, target_values, without_mask
-from skgp.distributions._typing import FloatArray, Names
+from skgp._typing import FloatArray, Names
+from skgp._validation import check_order, mask_to_nan, output_names, target_values
 
 
 def r2_of_observed(y: Any, mean: FloatArray, names: Names, sample_weight: Any = None) -> float:
@@ -37,7 +37,7 @@ def r2_of_observed(y: Any, mean: FloatArray, names: Names, sample_weight: Any = 
     values = target_values(y, "y")
     seen = ~np.isnan(values)
     if seen.all() or values.ndim == 1 or values.shape != mean.shape:
-        return float(r2_score(without_mask(y), mean, sample_weight=sample_weight))
+        return float(r2_score(mask_to_nan(y), mean, sample_weight=sample_weight))
     empty = np.flatnonzero(~seen.any(axis=0))
     if empty.size:
         raise ValueError(f"y has no observed entry in column {empty[0]}: score rows that have some")
