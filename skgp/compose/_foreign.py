@@ -1,44 +1,33 @@
 """What regressors of other packages say of the distribution of y."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skgp.distributions import NormalMixture, mix
+from skgp.distributions import NormalMixture
 
 _DISTRIBUTION_METHODS: Final = ("mean", "std", "cdf", "ppf", "logpdf")
 _LEVELS: Final = (np.arange(99) + 0.5) / 99
 _NARROWEST: Final = 1e-2  # of the standard deviation of the quantiles of a row
 
 
-def foreign_distribution(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
+def foreign_distribution(model: Any, X: Any) -> Any:
     """Predictive distribution of a fitted regressor without a method `predict_dist`.
 
     Parameters
     ----------
     model : fitted estimator
     X : array-like of shape (n, D)
-    predict_dist : callable
-        That of models, for the members of an ensemble.
 
     Raises
     ------
     TypeError
         If it offers none; the message names its class.
     """
-    from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
     from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 
-    if isinstance(model, BaggingRegressor):
-        return _mixture_of_bag(model, X, predict_dist)
-    if isinstance(model, VotingRegressor):
-        return _mixture_of_voters(model, X, predict_dist)
-    if isinstance(model, StackingRegressor):
-        return _of_final_estimator(model, X, predict_dist)
     if isinstance(model, MultiOutputRegressor | RegressorChain):
         raise TypeError(
             f"{name_of(model)} offers no predictive distribution: regressors of skgp take a y of "
@@ -83,35 +72,6 @@ def between_quantiles(quantiles: ArrayLike) -> NormalMixture:
     floor = np.maximum(_NARROWEST * q.std(axis=1, keepdims=True), 1e-8 * np.abs(q))
     std = np.maximum(to_nearer, np.maximum(floor, np.finfo(np.float64).tiny))
     return NormalMixture(np.zeros(q.shape[1]), q, std)
-
-
-def _mixture_of_voters(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
-    check_is_fitted(model)
-    if model.weights is not None:
-        raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
-    return mix([predict_dist(member, X) for member in model.estimators_])
-
-
-def _mixture_of_bag(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
-    check_is_fitted(model)
-    # Members were fitted on an array, of some of its columns, so they cannot check their names.
-    X = validate_data(
-        model, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
-    )
-    chosen = zip(model.estimators_, model.estimators_features_, strict=True)
-    return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])
-
-
-def _of_final_estimator(model: Any, X: Any, predict_dist: Callable[[Any, Any], Any]) -> Any:
-    """The distribution of y given the means that the other estimators predict."""
-    means = model.transform(X)
-    try:
-        return predict_dist(model.final_estimator_, means)
-    except TypeError as error:
-        raise TypeError(
-            f"{name_of(model)} has the predictive distribution of its final estimator: {error} Set "
-            "final_estimator to a regressor that has one, such as BayesianRidge()."
-        ) from error
 
 
 def _of_ngboost(model: Any, X: Any) -> NormalMixture:

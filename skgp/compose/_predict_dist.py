@@ -4,10 +4,12 @@ import inspect
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.compose._foreign import foreign_distribution, name_of
 from skgp.compose._nested import unwrap
 from skgp.compose._recalibration import floored_log
+from skgp.distributions import mix
 
 
 def predict_dist(model: Any, X: Any) -> Any:
@@ -80,7 +82,7 @@ def predict_dist(model: Any, X: Any) -> Any:
     if hasattr(estimator, "predict_dist"):
         dist = estimator.predict_dist(inputs)
     else:
-        dist = foreign_distribution(estimator, inputs, predict_dist)
+        dist = _of_members(estimator, inputs)
     return nested.invert_target(dist)
 
 
@@ -161,3 +163,46 @@ def sample_joint(model: Any, X: Any, n_samples: int, random_state: Any) -> Any:
         )
     draws = nested.estimator.sample_y(nested.transform(X), n_samples, random_state=random_state)
     return nested.invert_draws(draws)
+
+
+def _of_members(model: Any, X: Any) -> Any:
+    """The distribution that follows from those of the members of an ensemble; others' own."""
+    # They come with many modules, which `import skgp` does not need.
+    from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
+
+    if isinstance(model, BaggingRegressor):
+        return _mixture_of_bag(model, X)
+    if isinstance(model, VotingRegressor):
+        return _mixture_of_voters(model, X)
+    if isinstance(model, StackingRegressor):
+        return _of_final_estimator(model, X)
+    return foreign_distribution(model, X)
+
+
+def _mixture_of_voters(model: Any, X: Any) -> Any:
+    check_is_fitted(model)
+    if model.weights is not None:
+        raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
+    return mix([predict_dist(member, X) for member in model.estimators_])
+
+
+def _mixture_of_bag(model: Any, X: Any) -> Any:
+    check_is_fitted(model)
+    # Members were fitted on an array, of some of its columns, so they cannot check their names.
+    X = validate_data(
+        model, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
+    )
+    chosen = zip(model.estimators_, model.estimators_features_, strict=True)
+    return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])
+
+
+def _of_final_estimator(model: Any, X: Any) -> Any:
+    """The distribution of y given the means that the other estimators predict."""
+    means = model.transform(X)
+    try:
+        return predict_dist(model.final_estimator_, means)
+    except TypeError as error:
+        raise TypeError(
+            f"{name_of(model)} has the predictive distribution of its final estimator: {error} Set "
+            "final_estimator to a regressor that has one, such as BayesianRidge()."
+        ) from error
