@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from skgp.core.training.optimizers import Clipped
+from skgp.core.training.optimizers import Clipped, trainable
 from skgp.core.training.plan import Plan, constant, regained
 from skgp.core.training.run import Run
 from skgp.fitting.fit import (
@@ -146,7 +146,7 @@ def fit_chunk(
     share = _share(table.n_data / n_rows, seen / n_seen_rows)
     n_data = seen if n_total is None else n_total
     fresh = candidate(recipe, model, n_data, _BATCHES)
-    trained = [p for p in model.parameters() if p.requires_grad]
+    trained = trainable(model)
     plan = dataclasses.replace(
         without_search(recipe.plan(len(table))),
         max_iter=1,

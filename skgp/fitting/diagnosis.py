@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgp._typing import Array
 from skgp.core.bulk import are_narrow, gap, spread
+from skgp.core.layers.layer import total_moments
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import Counts
@@ -234,8 +235,7 @@ def _typical_variance(model: Model, rows: Table) -> Array:
     """Median over rows of the predictive variance of each output, (P,), in scaled units."""
     variances = []
     for predictive, weights, *_ in predictions(model, rows):
-        spread = (predictive.mean - (weights * predictive.mean).sum(0)).square()
-        variances.append((weights * (predictive.var + spread)).sum(0))
+        variances.append(total_moments(predictive.mean, predictive.var, weights)[1])
     return np.asarray(torch.cat(variances).median(0).values.cpu().numpy())
 
 

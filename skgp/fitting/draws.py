@@ -14,7 +14,6 @@ from skgp.fitting.functions import drawn_functions
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model
 from skgp.fitting.predict import mixture
-from skgp.fitting.table import scale_inputs
 
 # Rows whose covariance is decomposed, in about half a second for each output.
 MOST_JOINT_ROWS: Final = 1000
@@ -56,7 +55,7 @@ def joint_draws(
     -------
     array of shape (n, S) or (n, P, S)
     """
-    x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(model.log_weights)
+    x = model.scaled(X)
     draws = np.empty((n_samples, len(X), *output_shape))
     has_laws = len(model.stack.layers) == 1 or not isinstance(model.nodes, Sampled)
     latents = _by_laws if has_laws and len(X) <= MOST_JOINT_ROWS else _by_functions

@@ -11,7 +11,6 @@ from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import HiddenFunctions, hidden_mixture
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Layers, Model, rows_per_chunk
-from skgp.fitting.table import scale_inputs
 
 
 class JointLaw(NamedTuple):
@@ -90,7 +89,7 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
     """
     noise = model.normal_noise
     assert noise is not None
-    x = torch.from_numpy(scale_inputs(X, model.x_scale)).to(model.log_weights)
+    x = model.scaled(X)
     total = x.new_zeros(len(noise.noise_var), len(x), len(x))
     means, shares = [], []
     for law in joint_laws(model):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from skgp._typing import Array
 from skgp.core.data import Batch
-from skgp.core.layers.layer import Latent
+from skgp.core.layers.layer import Latent, total_moments
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
@@ -17,7 +17,7 @@ from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.core.stacks.stack import GPStack, Stack
 from skgp.core.training.inversion import LatentInputs
-from skgp.fitting.table import Scale, Table
+from skgp.fitting.table import Scale, Table, scale_inputs
 
 _CHUNK: Final = 2048  # rows per step: the M x chunk blocks stay small and near the cache
 _CHUNK_CELLS: Final = 2**14  # rows times components: bounds the memory of a step of a deep model
@@ -114,6 +114,10 @@ class Model(nn.Module):
         """The layers, of a source that has some."""
         return self.source.stack
 
+    def scaled(self, X: Array) -> Tensor:
+        """Inputs (n, D) as the layers see them, in the model's arithmetic."""
+        return torch.from_numpy(scale_inputs(X, self.x_scale)).to(self.log_weights)
+
     @property
     def log_weights(self) -> Tensor:
         """Log-weights (Q,) of the components of a prediction."""
@@ -171,9 +175,7 @@ class Model(nn.Module):
 
         def of_rows(x: Tensor) -> Tensor:
             latent = latents(x)
-            mean = (weights * latent.f_mean).sum(0)
-            spread = (latent.f_mean - mean).square()
-            return torch.stack([mean, (weights * (latent.f_var + spread)).sum(0)])
+            return torch.stack(total_moments(latent.f_mean, latent.f_var, weights))
 
         return of_rows
 

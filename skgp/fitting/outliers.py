@@ -52,7 +52,7 @@ def find_outliers(rows: Rows, x_scale: Scale, y_scale: Scale) -> Outliers:
     parts = []
     for name, values, scale, bound in (
         ("X", rows.X, x_scale, _FAR_INPUT),
-        ("y", rows.y.reshape(len(rows.y), -1), y_scale, _FAR_TARGET),
+        ("y", rows.columns[0], y_scale, _FAR_TARGET),
     ):
         distance = _distances(values, scale) if scale.enabled else np.zeros(len(values))
         beyond = np.flatnonzero(distance > bound)

@@ -6,6 +6,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from skgp.core.layers.layer import total_moments
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model, rows_per_chunk
@@ -140,9 +141,7 @@ class FunctionPosterior:
         """Mean and variance (B, P) at scaled rows (B, D), in the units of the model."""
         predictive = self._predict(rows)
         weight = predictive.log_weights(self._log_weights).softmax(0)[:, None, None]
-        mean = (weight * predictive.mean).sum(0)
-        spread = (predictive.mean - mean).square()
-        return mean, (weight * (predictive.var + spread)).sum(0)
+        return total_moments(predictive.mean, predictive.var, weight)
 
     def _shaped(self, values: Tensor, x: Tensor) -> Tensor:
         values = values.unflatten(0, x.shape[:-1])

@@ -12,7 +12,7 @@ from skgp.core.likelihoods.likelihood import Predictive
 from skgp.core.numerics.linalg import covariance_factor
 from skgp.distributions import NormalMixture
 from skgp.fitting.model import Model, Predictor, rows_per_chunk
-from skgp.fitting.table import Scale, scale_inputs
+from skgp.fitting.table import Scale
 
 Part = TypeVar("Part")
 
@@ -65,14 +65,12 @@ def in_chunks(model: Model, X: Array, function: Callable[[torch.Tensor], Part]) 
 
     The model is a fitted one, in float64; X (n, D) is in the user's units.
     """
-    like = model.log_weights
-    size = rows_per_chunk(like, len(model.y_scale.unit))
+    size = rows_per_chunk(model.log_weights, len(model.y_scale.unit))
 
     @torch.no_grad()
     def parts() -> Iterator[Part]:
         for start in range(0, len(X), size):
-            x = scale_inputs(X[start : start + size], model.x_scale)
-            yield function(torch.from_numpy(x).to(like))
+            yield function(model.scaled(X[start : start + size]))
 
     return Chunks(len(X), parts())
 

@@ -35,7 +35,7 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
         ) from error
     train, held_out = (_copies(part, number) for part in parts)
     # An output that is observed on the held-out side only takes one of its rows to the other.
-    observed = ~np.isnan(rows.y).reshape(len(rows.y), -1)
+    observed = ~np.isnan(rows.columns[0])
     needed = ~observed[train].any(axis=0)
     moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
     if 0 < len(moved) < len(held_out):
@@ -82,7 +82,7 @@ def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
     with a few discrete columns, or where there are few kinds: these are repeated measurements, not
     copies.
     """
-    keys = row_keys(rows.X, rows.y.reshape(len(rows.y), -1))
+    keys = row_keys(rows.X, rows.columns[0])
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     if 2 * len(first) < len(number):
         n_inputs = len(np.unique(row_keys(rows.X[first])))

@@ -39,7 +39,7 @@ class Opening:
     @classmethod
     def of(cls, rows: Rows) -> Self:
         """That of a stream that begins with these rows."""
-        return cls(rows, 0, np.zeros(rows.y.reshape(len(rows.y), -1).shape[1], dtype=bool))
+        return cls(rows, 0, np.zeros(rows.columns[0].shape[1], dtype=bool))
 
     def extended(self, rows: Rows) -> "Opening":
         """With further rows."""
@@ -67,7 +67,7 @@ class Opening:
 
     def with_known_scales(self, rows: Rows) -> Rows:
         """Rows without the targets of outputs that have not varied, whose scales nobody knows."""
-        y = np.where(self.varied, rows.y.reshape(len(rows.y), -1), np.nan)
+        y = np.where(self.varied, rows.columns[0], np.nan)
         return rows._replace(y=y.reshape(rows.y.shape))
 
     def shortened(self, size: int, rng: np.random.RandomState) -> "Opening":
@@ -93,7 +93,7 @@ def enough_rows(parameters: Mapping[str, Any]) -> int:
 
 def _varies(rows: Rows) -> Array:
     """Whether each output has two values or more."""
-    y = rows.y.reshape(len(rows.y), -1)
+    y = rows.columns[0]
     return np.asarray(np.fmax.reduce(y, axis=0) > np.fmin.reduce(y, axis=0))
 
 

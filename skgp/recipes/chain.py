@@ -15,7 +15,7 @@ from skgp.core.layers.sparse import Factors, SparseGP
 from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import GPStack
 from skgp.core.training.markov_chain import Chain
-from skgp.core.training.optimizers import Adam, Optimizer
+from skgp.core.training.optimizers import Adam, Optimizer, trainable
 from skgp.core.training.plan import Plan, one_cycle
 from skgp.core.training.sghmc import SGHMC
 from skgp.fitting.model import Layers, Model
@@ -103,8 +103,7 @@ def hamiltonian(
     source = model.source
     assert isinstance(source, ChainLayers)
     sampled = source.inducing_variables
-    apart = {id(p) for p in sampled}
-    others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
+    others = trainable(model, sampled)
     return SGHMC(
         sampled,
         source.chain,

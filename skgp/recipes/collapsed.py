@@ -26,7 +26,7 @@ from skgp.core.networks.features import half_squared_norm
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.memory import check_memory
 from skgp.core.stacks.stack import GPStack
-from skgp.core.training.optimizers import LBFGS, Optimizer
+from skgp.core.training.optimizers import LBFGS, Optimizer, trainable
 from skgp.core.training.plan import Plan, constant
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import Layers, Model
@@ -132,7 +132,7 @@ def conditioned(model: Model, table: Table) -> Model:
 
 def lbfgs(model: Model, n_data: float, n_batches: int) -> Optimizer:
     """L-BFGS for all parameters."""
-    return LBFGS([p for p in model.parameters() if p.requires_grad])
+    return LBFGS(trainable(model))
 
 
 def collapsed_plan(max_iter: int, stopping: Stopping, n: int) -> Plan:
@@ -293,8 +293,7 @@ def bound_loss(
 
 def bound_lbfgs(model: Model, n_data: float, n_batches: int) -> Optimizer:
     """L-BFGS for all parameters but those of q(u)."""
-    apart = {id(p) for p in cast(SparseGP, model.stack.top).posterior.parameters()}
-    return LBFGS([p for p in model.parameters() if p.requires_grad and id(p) not in apart])
+    return LBFGS(trainable(model, cast(SparseGP, model.stack.top).posterior.parameters()))
 
 
 @torch.no_grad()

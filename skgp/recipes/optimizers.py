@@ -9,7 +9,7 @@ from skgp.core.layers.posteriors import Covariance, NaturalPosterior
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.objectives.objective import Objective
-from skgp.core.training.optimizers import Adam, NaturalGradient, Optimizer
+from skgp.core.training.optimizers import Adam, NaturalGradient, Optimizer, trainable
 from skgp.fitting.model import Model
 from skgp.recipes.losses import DivergenceWeight
 
@@ -97,8 +97,7 @@ def natural_gradients(
     `learning_rate` is that of Adam, `peak` that of natural steps; 1 forgets all earlier batches.
     """
     natural = [m for m in model.modules() if isinstance(m, NaturalPosterior)]
-    apart = {id(p) for posterior in natural for p in posterior.parameters()}
-    others = [p for p in model.parameters() if p.requires_grad and id(p) not in apart]
+    others = trainable(model, (p for posterior in natural for p in posterior.parameters()))
     # A step of length rho multiplies the old precision by 1 - rho beta_reg.
     rate = peak / max(1.0, beta_reg(model, n_data))
     rest = Adam(others, learning_rate, _SECOND_MOMENT_DECAY)
@@ -143,5 +142,5 @@ def natural_or_adam(
 
 
 def _adam(learning_rate: float, model: Model, second_moment_decay: float) -> Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = trainable(model)
     return Adam(parameters, learning_rate, second_moment_decay)

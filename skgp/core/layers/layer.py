@@ -103,6 +103,22 @@ def certain(f_mean: Tensor) -> Latent:
     return Latent(f_mean, zero, zero)
 
 
+def total_moments(mean: Tensor, var: Tensor, omega: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance (B, W) of a mixture by the laws of total expectation and variance.
+
+    Parameters
+    ----------
+    mean, var : Tensor of shape (S, B, W)
+        Of its components.
+    omega : Tensor of shape (S, 1, 1)
+        Their weights; any for a single one.
+    """
+    if len(mean) == 1:
+        return mean[0], var[0]
+    total = (omega * mean).sum(0)
+    return total, (omega * (var + (mean - total).square())).sum(0)
+
+
 class Layer(nn.Module, ABC):
     """W GPs over common inputs, with a constant, linear or neural prior mean each.
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from skgp.core.layers.layer import JointLatent, Latent, Layer
+from skgp.core.layers.layer import JointLatent, Latent, Layer, total_moments
 from skgp.core.nodes.rules import Nodes
 from skgp.core.stacks.readout import Readout
 from skgp.core.stacks.stack import GPStack, Stack
@@ -96,21 +96,13 @@ def _centred(f_mean: Tensor, exact: Tensor, omega: Tensor) -> Tensor:
 def _standardised(drawn: Latent, exact: Latent, omega: Tensor) -> Latent:
     """The same, and the variance of each output too: m_q <- m + c (m_q - m), V_q <- c V_q c."""
     drawn_mean = _centred(drawn.f_mean, exact.f_mean, omega)
-    _, found = _total(drawn_mean, drawn.f_var, omega)
-    mean, total = _total(exact.f_mean, exact.f_var, omega)
+    _, found = total_moments(drawn_mean, drawn.f_var, omega)
+    mean, total = total_moments(exact.f_mean, exact.f_var, omega)
     scale = torch.where(found > 0.0, total / found, 1.0).sqrt()  # one for certain outputs
     f_mean = mean + scale * (drawn_mean - mean)
     if drawn.root is not None:
         return JointLatent(f_mean, scale.unsqueeze(-1) * drawn.root)
     return Latent(f_mean, drawn.v_prior * scale.square(), drawn.v_q * scale.square())
-
-
-def _total(f_mean: Tensor, f_var: Tensor, omega: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance (B, P) over nodes of weights omega, or over a single one."""
-    if len(f_mean) == 1:
-        return f_mean[0], f_var[0]
-    mean = (omega * f_mean).sum(0)
-    return mean, (omega * (f_var + (f_mean - mean).square())).sum(0)
 
 
 def _joined(first: Latent, second: Latent) -> Latent:

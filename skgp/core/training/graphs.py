@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from skgp.core.data import Batch, Targets
+from skgp.core.training.optimizers import trainable
 from skgp.core.training.tape import Player, Recorder
 
 Loss = Callable[[Batch, int], Tensor]
@@ -41,7 +42,7 @@ def replaying(loss: Loss, module: nn.Module, *, repeats: bool) -> tuple[Loss, Re
     replay : callable (Batch, step) -> Tensor or None
         Sets all gradients and returns the loss, detached. None if the step has to be computed.
     """
-    parameters = [p for p in module.parameters() if p.requires_grad]
+    parameters = trainable(module)
     if repeats and parameters and all(p.is_cuda for p in parameters):
         replayed = Replayed(loss, parameters, statistics_of(module))
         return replayed.loss, replayed.replay

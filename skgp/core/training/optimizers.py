@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +19,12 @@ _AVERAGED = 20  # steps over which the usual log norm is averaged
 _HISTORY = 20  # pairs of steps and gradients from which L-BFGS estimates curvature
 _LINE_SEARCH = 25  # evaluations of a line search; torch's default, max_iter * 5 // 4, is 1 here
 _CONVERGED = 1e-9  # change of the loss, in nats per row, at which L-BFGS is done
+
+
+def trainable(module: nn.Module, apart: Iterable[Tensor] = ()) -> list[nn.Parameter]:
+    """The parameters of a module that training moves, without those that stand apart."""
+    numbers = {id(p) for p in apart}
+    return [p for p in module.parameters() if p.requires_grad and id(p) not in numbers]
 
 
 class Optimizer(ABC):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.networks.chance import chance_of
 from skgp.core.training.graphs import replaying
+from skgp.core.training.optimizers import trainable
 from skgp.core.training.plan import Candidate, Data, History, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.states import WINDOW, averaged, copied
@@ -78,7 +79,7 @@ class Run(Generic[ModuleT]):
         # The divergence is divided by the sum of the weights: where that is far below the number
         # of rows, a step that changes it by one nat in all moves the loss by many nats per row.
         self._unit = max(float(data.n_outputs), data.n_rows / data.n_data)
-        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        self.parameters = trainable(self.module)
         self.loss, self._replay = replaying(loss, self.module, repeats=repeats)
         self._chance = chance_of(self.module, generator.initial_seed())
         self.history = History()
