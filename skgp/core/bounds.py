@@ -24,7 +24,7 @@ def densities(Y: FloatArray, n_outputs: int) -> BoolArray:
     return np.asarray(Y[:, :1] == Y[:, 1:])
 
 
-def stand_ins(bounds: FloatArray, weight: FloatArray | None) -> FloatArray:
+def imputed(bounds: FloatArray, weight: FloatArray | None) -> FloatArray:
     """Of bounds (n, 2) values (n, 1) between them, which scales and first fits are made of.
 
     Rows have weights (n,), all one if None.

@@ -14,7 +14,7 @@ from skgp.distributions import Bernoulli, Categorical
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import check_class_weight
-from skgp.fitting.fit import Targets
+from skgp.fitting.fit import TargetSpec
 from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
 from skgp.fitting.rows import Rows, check_labels, check_observed
@@ -338,8 +338,8 @@ class Classifier(ClassifierMixin, Estimator):
             weight = self.class_weight_[codes] * (1.0 if weight is None else weight)
         return rows._replace(y=codes.astype(np.float64), weight=weight)
 
-    def _targets(self) -> Targets:
-        return Targets((self.normalize_X, False), ("y", "normalize_y"), self._members)
+    def _targets(self) -> TargetSpec:
+        return TargetSpec((self.normalize_X, False), ("y", "normalize_y"), self._members)
 
     def _members(self, Y: Array) -> BoolArray:
         """For numbers of classes (n, 1) whether each row is of each class, (n, C)."""

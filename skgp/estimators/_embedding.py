@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from skgp._typing import Array
 from skgp._validation import refuse_times, unmasked
-from skgp.core.data import Targets as ScaledTargets
+from skgp.core.data import Targets
 from skgp.core.marginal.starts import principal_scores
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.objectives.objective import ELBO
@@ -23,7 +23,7 @@ from skgp.distributions import NormalMixture
 from skgp.estimators import _attributes
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.arguments import reading, refuse_sparse
-from skgp.fitting.fit import Targets, observed
+from skgp.fitting.fit import TargetSpec, observed
 from skgp.fitting.model import Model
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import Rows, check_magnitude, check_observed
@@ -228,9 +228,9 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
     def _n_features_out(self) -> int:
         return self._trained().mean.shape[1]
 
-    def _targets(self) -> Targets:
+    def _targets(self) -> TargetSpec:
         # Inputs are not scaled: their prior is N(0, I).
-        return Targets((False, self.normalize_X), ("X", "normalize_X"), observed)
+        return TargetSpec((False, self.normalize_X), ("X", "normalize_X"), observed)
 
     def _predictive(self, Z: Any) -> Chunks[NormalMixture]:
         """Predictive distributions of a snapshot of chunks of latent inputs."""
@@ -323,12 +323,12 @@ def _inversion(model: Model) -> Inversion:
 
 def _parts(
     model: Model, Y: Array, local: RowMoments, size: int
-) -> Iterator[tuple[slice, RowMoments, ScaledTargets]]:
+) -> Iterator[tuple[slice, RowMoments, Targets]]:
     """Rows, moments and scaled targets, some at a time."""
     for first in range(0, len(Y), size):
         rows = slice(first, first + size)
         y = torch.from_numpy(model.y_scale.apply(Y[rows])).to(local.mean)
-        targets = ScaledTargets(y.nan_to_num(), (~y.isnan()).to(y))
+        targets = Targets(y.nan_to_num(), (~y.isnan()).to(y))
         yield rows, RowMoments(*(moment[rows] for moment in local)), targets
 
 

@@ -38,7 +38,7 @@ from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import FoldedRows, found_plan
 from skgp.fitting.diagnosis import diagnose, remedies
 from skgp.fitting.fit import (
-    Targets,
+    TargetSpec,
     check_device,
     first_models,
     fit_table,
@@ -49,7 +49,7 @@ from skgp.fitting.fit import (
 )
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
-from skgp.fitting.plans import UNKNOWN_LENGTH, gone_on
+from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
 from skgp.fitting.progress_report import reported
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
@@ -181,7 +181,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         held_out: Rows | None,
         n_apart: int,
         rng: np.random.RandomState,
-        targets: Targets,
+        targets: TargetSpec,
         attributes: dict[str, Any],
     ) -> list[Warning]:
         """Train on validated rows, from which `n_apart` of those held out were taken.
@@ -210,7 +210,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         n_planned = n_rows + n_apart if n_apart else len(table)  # the split has counted so many
         plan, search = recipe.plan(ranks.count(n_planned)), NO_SEARCH
         if self._continues():
-            plan = gone_on(plan, getattr(self, "_length", UNKNOWN_LENGTH))
+            plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
         elif plan.n_folds:
             folded = FoldedRows(rows, table, targets, running, plan.n_folds)
             title, n_steps = f"{name}, cross-validation", plan.n_folds * plan.n_batches(len(table))
@@ -272,7 +272,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self,
         rows: Rows,
         n_total: float | None,
-        targets: Targets,
+        targets: TargetSpec,
         attributes: dict[str, Any],
     ) -> list[Warning]:
         """Train one epoch on validated rows."""

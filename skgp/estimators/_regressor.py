@@ -15,7 +15,7 @@ from skgp._validation import output_names
 from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes, _joint
 from skgp.estimators._estimator import Estimator
-from skgp.fitting.fit import Targets, observed
+from skgp.fitting.fit import TargetSpec, observed
 from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
@@ -344,10 +344,10 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """Those that targets give to the outputs: bounds are no outputs."""
         return None if self._kind is BOUNDS else output_names(y)
 
-    def _targets(self) -> Targets:
+    def _targets(self) -> TargetSpec:
         kind = self._kind
         scales = self.normalize_X, self.normalize_y and kind.can_scale
-        return Targets(scales, ("y", "normalize_y"), observed, kind.values)
+        return TargetSpec(scales, ("y", "normalize_y"), observed, kind.values)
 
     def _remembered(self, y: Any, rows: Rows, *, reset: bool) -> dict[str, Any]:
         """What a fit remembers of its targets; if not `reset`, it goes on with a model."""

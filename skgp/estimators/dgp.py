@@ -15,7 +15,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
 from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import Beginning
+from skgp.recipes.stack import InitialValues
 from skgp.recipes.warping import Warping
 
 
@@ -180,7 +180,7 @@ class DGPRegressor(GPRegressor):
             outputs=observations(self),
             architecture=hidden_layers(self, pick(Samples, self)),
             warping=pick(Warping, self),
-            beginning=pick(Beginning, self),
+            initial_values=pick(InitialValues, self),
             shares_kernel=self.share_kernel,
             epochs=DEEP_EPOCHS,
         )

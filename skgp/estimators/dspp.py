@@ -25,7 +25,7 @@ from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import INITIAL_VAR, Beginning, refined_start
+from skgp.recipes.stack import INITIAL_VAR, InitialValues, refined_start
 from skgp.recipes.warping import Warping
 
 
@@ -214,7 +214,7 @@ class DSPPRegressor(GPRegressor):
             outputs=observations(self),
             architecture=hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR),
             warping=pick(Warping, self),
-            beginning=pick(Beginning, self),
+            initial_values=pick(InitialValues, self),
             shares_kernel=self.share_kernel,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             optimizer=partial(adam_by_layers, self.initial_noise, self.learning_rate_init),

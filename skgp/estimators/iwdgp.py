@@ -34,7 +34,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.noise import with_noise_share
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import Architecture, Beginning
+from skgp.recipes.stack import Architecture, InitialValues
 from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
@@ -302,7 +302,7 @@ class IWDGPRegressor(GPRegressor):
             objective=ELBO,
             outputs=pick(Coregionalised, self),
             warping=pick(Warping, self),
-            beginning=pick(Beginning, self),
+            initial_values=pick(InitialValues, self),
             covariance=covariance,
             shares_kernel=self.share_kernel,
             beta_reg=beta_reg,

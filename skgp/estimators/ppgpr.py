@@ -19,7 +19,7 @@ from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_share, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import ALL_INDUCING, Beginning, no_start, refined_start, sparse_top
+from skgp.recipes.stack import ALL_INDUCING, InitialValues, no_start, refined_start, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
@@ -237,7 +237,7 @@ class PPGPRRegressor(GPRegressor):
             objective=objective,
             outputs=observations(self),
             warping=pick(Warping, self),
-            beginning=pick(Beginning, self),
+            initial_values=pick(InitialValues, self),
             top=tops.get(self.covariance, sparse_top),
             covariance="full" if self.covariance == "auto" else covariance,
             shares_kernel=self.share_kernel,

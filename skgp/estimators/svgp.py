@@ -18,7 +18,7 @@ from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import MOST_FIXED_INDUCING, Beginning, no_start
+from skgp.recipes.stack import MOST_FIXED_INDUCING, InitialValues, no_start
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -185,7 +185,7 @@ class SVGPRegressor(GPRegressor):
             objective=objective,
             outputs=observations(self),
             warping=pick(Warping, self),
-            beginning=pick(Beginning, self),
+            initial_values=pick(InitialValues, self),
             top=partial(orthogonal_top, self.n_orthogonal),
             covariance=covariance,
             shares_kernel=self.share_kernel,

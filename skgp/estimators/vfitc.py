@@ -13,7 +13,7 @@ from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import Beginning
+from skgp.recipes.stack import InitialValues
 
 
 @family(share_kernel=OWN_KERNELS)
@@ -138,6 +138,6 @@ class VFITCRegressor(GPRegressor):
             outputs=pick(Coregionalised, self),
             covariance=covariance,
             shares_kernel=self.share_kernel,
-            beginning=pick(Beginning, self),
+            initial_values=pick(InitialValues, self),
             optimizer=optimizer,
         )

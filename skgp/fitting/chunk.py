@@ -13,7 +13,7 @@ from skgp.core.training.optimizers import Clipped, trainable
 from skgp.core.training.plan import Plan, constant, regained
 from skgp.core.training.run import Run
 from skgp.fitting.fit import (
-    Targets,
+    TargetSpec,
     candidate,
     draw_seed,
     first_models,
@@ -94,7 +94,7 @@ def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warn
 def fit_chunk(
     recipe: Recipe,
     rows: Rows,
-    targets: Targets,
+    targets: TargetSpec,
     running: Running,
     rng: np.random.RandomState,
     *,
@@ -109,7 +109,7 @@ def fit_chunk(
     ----------
     recipe : Recipe
     rows : Rows
-    targets : Targets
+    targets : TargetSpec
     running : Running
     rng : RandomState
     stream : Stream or None

@@ -18,7 +18,7 @@ from skgp.core.training.run import Run
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
 from skgp.fitting.fit import (
-    Targets,
+    TargetSpec,
     candidate,
     draw_seed,
     first_models,
@@ -27,7 +27,7 @@ from skgp.fitting.fit import (
     validation_score,
 )
 from skgp.fitting.model import Model
-from skgp.fitting.plans import UNKNOWN_LENGTH, of_length
+from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, exceeds_its_error, scores_of_rows
@@ -47,14 +47,14 @@ class FoldedRows:
     rows : Rows
     whole : Table
         Of all rows.
-    targets : Targets
+    targets : TargetSpec
     running : Running
     n_folds : int
     """
 
     rows: Rows
     whole: Table
-    targets: Targets
+    targets: TargetSpec
     running: Running
     n_folds: int
 
@@ -126,12 +126,12 @@ def found_plan(
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
     if not scores:
-        return models, of_length(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
+        return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
     if rival is not None and untrained.scores and not folded.prefer(search, untrained):
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(rival, whole, copy.deepcopy(rng))
-            return [model], replace(of_length(plan, 1), schedule=still), untrained
-    return models, of_length(plan, best_length(scores, plan.tol)), search
+            return [model], replace(limited_plan(plan, 1), schedule=still), untrained
+    return models, limited_plan(plan, best_length(scores, plan.tol)), search
 
 
 def _better_start(

@@ -35,13 +35,13 @@ from skgp.fitting.table import Scale, Table, check_scale, common_scale, make_sca
 _SETUP_ROWS: Final = 20_000  # rows that initial values are computed from
 
 
-def themselves(Y: Array, weight: Array | None) -> Array:
+def unchanged(Y: Array, weight: Array | None) -> Array:
     """Targets as they are."""
     return Y
 
 
 @dataclass(frozen=True)
-class Targets:
+class TargetSpec:
     """What the targets of an estimator are.
 
     Attributes
@@ -59,7 +59,7 @@ class Targets:
     scales: tuple[bool, bool]
     names: tuple[str, str]
     groups: Callable[[Array], BoolArray]
-    values: Callable[[Array, Array | None], Array] = themselves
+    values: Callable[[Array, Array | None], Array] = unchanged
 
 
 def observed(Y: Array) -> BoolArray:
@@ -90,7 +90,7 @@ def check_device(name: str) -> torch.device:
 
 
 def make_table(
-    rows: Rows, targets: Targets, running: Running, like: Tensor, ranks: Ranks = ALONE
+    rows: Rows, targets: TargetSpec, running: Running, like: Tensor, ranks: Ranks = ALONE
 ) -> Table:
     """A table with scales of its own."""
     X, weight, (Y, noise) = rows.X, rows.weight, rows.columns
@@ -115,7 +115,7 @@ def scaled_table(rows: Rows, reference: Table | Model, like: Tensor, ranks: Rank
 def first_models(
     recipe: Recipe,
     table: Table,
-    targets: Targets,
+    targets: TargetSpec,
     running: Running,
     rng: np.random.RandomState,
     *,

@@ -6,9 +6,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from skgp._typing import Array
-from skgp.core.bounds import stand_ins
+from skgp.core.bounds import imputed
 from skgp.core.bulk import within_reach
-from skgp.fitting.fit import themselves
+from skgp.fitting.fit import unchanged
 from skgp.fitting.rows import (
     any_targets,
     check_counts,
@@ -48,7 +48,7 @@ class Kind:
     read: Callable[[Any, str], Array] = read_targets
     check: Callable[[Array, str], None] = any_targets
     shape: Callable[[Array], tuple[int, ...]] = outputs_of
-    values: Callable[[Array, Array | None], Array] = themselves
+    values: Callable[[Array, Array | None], Array] = unchanged
     can_scale: bool = True
     missing: str = "NaN"
     remedy: str = "drop the column"
@@ -59,7 +59,7 @@ _COUNTS: Final = Kind(check=check_counts, can_scale=False)
 BOUNDS: Final = Kind(
     read=read_bounds,
     shape=one_output,
-    values=stand_ins,
+    values=imputed,
     missing="an infinite bound",
     remedy="add rows whose bound is finite there, such as observed ones with two equal bounds",
 )

@@ -60,7 +60,7 @@ class Stopping:
         return self.n_iter_no_change if self.is_asked_for else None
 
 
-NEVER: Final = Stopping(early_stopping=False, n_iter_no_change=1, tol=0.0)
+NO_EARLY_STOPPING: Final = Stopping(early_stopping=False, n_iter_no_change=1, tol=0.0)
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
         return plan
     if n_batches == 1:
         n_folds = _FOLDS if n <= _FEW_ROWS else _FOLDS_OF_MANY
-        plan = of_length(plan, epochs.longest if is_auto else usual)
+        plan = limited_plan(plan, epochs.longest if is_auto else usual)
         return replace(plan, n_folds=n_folds, n_retreats=_FEW_RETREATS, rise=_RISE_OF_ALL_ROWS)
     most = max(usual, _MOST_STEPS // n_batches) if is_auto else usual
     n_steady = max(1, round((1.0 - _ANNEALED) * most))
     is_large = n_batches > FEW_BATCHES
     patience = max(stopping.n_iter_no_change, math.ceil(_PATIENT_STEPS / n_batches))
     return replace(
-        of_length(plan, n_steady, n_batches, 1.0 if is_large else epochs.steady),
+        limited_plan(plan, n_steady, n_batches, 1.0 if is_large else epochs.steady),
         averaged=True,
         n_usual=min(usual, n_steady) if is_auto and is_large else 0,
         n_annealed=most - n_steady,
@@ -133,7 +133,7 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     )
 
 
-def of_length(plan: Plan, n_epochs: int, n_batches: int = 1, steady: float = 1.0) -> Plan:
+def limited_plan(plan: Plan, n_epochs: int, n_batches: int = 1, steady: float = 1.0) -> Plan:
     """A plan whose length held-out rows decide, with so many epochs at most.
 
     Its rate rises to a steady one, relative to `learning_rate_init`.
@@ -146,13 +146,13 @@ def of_length(plan: Plan, n_epochs: int, n_batches: int = 1, steady: float = 1.0
     )
 
 
-def gone_on(plan: Plan, length: int) -> Plan:
+def continued_plan(plan: Plan, length: int) -> Plan:
     """The plan of a fit that goes on, where the last search has found so many epochs.
 
     Without a search it is as long again, and all steps are shorter.
     """
     if plan.n_folds:
-        plan = without_search(of_length(plan, min(plan.max_iter, length)))
+        plan = without_search(limited_plan(plan, min(plan.max_iter, length)))
     return replace(plan, schedule=partial(continued, plan.schedule))
 
 

@@ -73,12 +73,12 @@ def as_in_fit(model: Model) -> None:
     """Nothing to change: what a fit moves, a stream moves too."""
 
 
-def never(model: Model) -> bool:
+def never_repeats(model: Model) -> bool:
     """For a loss that does not repeat."""
     return False
 
 
-def always(model: Model) -> bool:
+def always_repeats(model: Model) -> bool:
     """For a loss that depends on the number of the step by its draws alone."""
     return True
 
@@ -161,7 +161,7 @@ class Recipe:
     why_no_stream: str | None = None
     divergence: Callable[[Model, float], float] | None = None
     passes: Passes = EAGER
-    repeats: Callable[[Model], bool] = never
+    repeats: Callable[[Model], bool] = never_repeats
     sizes: Sizes | None = None
     short: "tuple[int, Recipe] | None" = None
 

@@ -113,7 +113,7 @@ class Setup:
         """A generator for one purpose, see `make_seed`."""
         return make_generator(self.seed, *key)
 
-    def few(self) -> tuple[Tensor, Tensor]:
+    def subsample(self) -> tuple[Tensor, Tensor]:
         """Numbers and weights of some rows that stand for all rows with targets."""
         weight = self.observed_weight.numpy()
         index, weight = subsample(

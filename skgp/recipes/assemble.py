@@ -18,11 +18,11 @@ from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam
 from skgp.recipes.sizes import FoundSizes
 from skgp.recipes.stack import (
-    USUAL_BEGINNING,
+    USUAL_VALUES,
     Architecture,
-    Beginning,
     Features,
     Inducing,
+    InitialValues,
     Outputs,
     StackSpec,
     Start,
@@ -61,7 +61,7 @@ def stack_recipe(
     optimizer: Callable[[Model, float, int], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
     start: Start = start_hyperparameters,
-    beginning: Beginning = USUAL_BEGINNING,
+    initial_values: InitialValues = USUAL_VALUES,
     all_inducing: int = 0,
 ) -> Recipe:
     """The recipe of a stack of layers that is trained by minibatches.
@@ -71,7 +71,7 @@ def stack_recipe(
     p : estimator
         With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
     objective : Objective
-    outputs, architecture, top, covariance, warping, shares_kernel, pulled, start, beginning, \
+    outputs, architecture, top, covariance, warping, shares_kernel, pulled, start, initial_values, \
 all_inducing
         As of `StackSpec`. Without an architecture there is one layer with the estimator's kernel;
         the covariance is the estimator's if None.
@@ -95,7 +95,7 @@ all_inducing
         shares_kernel=shares_kernel,
         pulled=pulled,
         start=start,
-        beginning=beginning,
+        initial_values=initial_values,
         all_inducing=all_inducing,
     )
     return Recipe(

@@ -30,8 +30,8 @@ from skgp.core.training.optimizers import LBFGS, Optimizer, trainable
 from skgp.core.training.plan import Plan, constant
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.plans import NEVER, Stopping
-from skgp.fitting.recipe import Recipe, always_float64, never, pick
+from skgp.fitting.plans import NO_EARLY_STOPPING, Stopping
+from skgp.fitting.recipe import Recipe, always_float64, never_repeats, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.rough_gps import filled_targets
@@ -103,7 +103,7 @@ class CollapsedStart:
         posterior = FullPosterior(torch.zeros(Z.shape[:2], dtype=torch.float32), 1.0)
         layer = SparseGP(kernel, Z, posterior, jitter).double()
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
-        few, weight = setup.few()
+        few, weight = setup.subsample()
         rows = h[few], y[:, few], weight * seen[:, few]
         likelihood.start(start_hyperparameters(layer, *rows, INITIAL_NOISE))
         return network, layer, likelihood
@@ -263,10 +263,10 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         short,
         loss=partial(bound_loss, is_standardised),
         optimizer=bound_lbfgs,
-        plan=partial(collapsed_plan, _BOUND_ITERATIONS, NEVER),
+        plan=partial(collapsed_plan, _BOUND_ITERATIONS, NO_EARLY_STOPPING),
         dtype=always_float64,
         conditioned=with_best_posterior,
-        repeats=never,
+        repeats=never_repeats,
     )
     return replace(recipe, short=(_SHORT, short))
 

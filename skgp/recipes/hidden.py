@@ -184,7 +184,7 @@ def hidden_gps(
     the only one.
     """
     built: list[Layer] = []
-    if spec.begins_well and setup.fits_into(spec.batch_size):
+    if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
         variance = min(variance, _CLOSE_VAR)
     is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
     layers = layers.of(is_small, spec.architecture.kernels[1:])

@@ -21,7 +21,7 @@ from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.recipe import (
     Loss,
     Recipe,
-    always,
+    always_repeats,
     float64_if_one_batch,
     no_stream_if_stopping,
     pick,
@@ -169,5 +169,5 @@ def network_recipe(p: Any, build: Callable[[Setup], Model], loss: Loss) -> Recip
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), Epochs()),
         dtype=partial(float64_if_one_batch, p.batch_size),
         why_no_stream=no_stream_if_stopping(p),
-        repeats=always,
+        repeats=always_repeats,
     )

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor
 
-from skgp.core.bounds import stand_ins
+from skgp.core.bounds import imputed
 from skgp.core.bulk import within_reach
 from skgp.core.likelihoods.bernoulli import Logit, Probit
 from skgp.core.likelihoods.censored import Censored
@@ -111,7 +111,7 @@ class Observed:
         if self.likelihood == "normal":
             return Coregionalised(self.n_latents, self.noise_floor)(spec, setup)
         if self.likelihood == "censored":
-            values = stand_ins(setup.Y.numpy(), setup.weight.numpy())
+            values = imputed(setup.Y.numpy(), setup.weight.numpy())
             latent = torch.from_numpy(values).nan_to_num().mT
             censored = Censored(INITIAL_NOISE, self.noise_floor).double()
             return _observed(censored, latent, setup.observed_weight, censored.start)

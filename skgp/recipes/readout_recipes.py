@@ -6,7 +6,7 @@ from typing import Any
 
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import ELBO
-from skgp.fitting.plans import NEVER, Epochs, Minibatch, minibatch_plan
+from skgp.fitting.plans import NO_EARLY_STOPPING, Epochs, Minibatch, minibatch_plan
 from skgp.fitting.recipe import Recipe, float64_if_one_batch, pick
 from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
 from skgp.recipes.hidden import hidden_layers
@@ -90,7 +90,9 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
         build=partial(build_stack, spec),
         loss=partial(latent_input_loss, ELBO, beta_reg),
         optimizer=partial(adam, p.learning_rate_init),
-        plan=partial(minibatch_plan, pick(Minibatch, p), NEVER, Epochs(least_steps=1000)),
+        plan=partial(
+            minibatch_plan, pick(Minibatch, p), NO_EARLY_STOPPING, Epochs(least_steps=1000)
+        ),
         dtype=partial(float64_if_one_batch, p.batch_size),
         complete=with_latent_inputs,
         repeats=stack_repeats,

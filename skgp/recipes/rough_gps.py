@@ -91,7 +91,7 @@ class RoughGPs(NamedTuple):
 
 def bound_of_functions(setup: Setup, x: Tensor, functions: Tensor, n_kernels: int) -> Tensor:
     """The bound (W,), in nats per row, of rough GPs of functions (W, n) at inputs x (n, D)."""
-    few, weight = setup.few()
+    few, weight = setup.subsample()
     Z = setup.shared_centres(x[few], weight, _INDUCING)
     rows = x[few], functions[:, few], weight
     return RoughGPs.of(rows, Z, setup.lengthscale(x), n_kernels).bound()
@@ -119,7 +119,7 @@ class OutputGPs(NamedTuple):
         cls, setup: Setup, n_inducing: int = _INDUCING, noise_var: float = _NOISE
     ) -> "OutputGPs":
         """Of the targets of some rows."""
-        few, weight = setup.few()
+        few, weight = setup.subsample()
         x, Y, Z = setup.x[few], setup.Y[few], setup.centres(setup.x, n_inducing)
         weights = weight.unsqueeze(-1) * ~Y.isnan()
         varies = Y.nan_to_num(-torch.inf).amax(0) > Y.nan_to_num(torch.inf).amin(0)

@@ -44,7 +44,7 @@ class FoundSizes:
         anyway, or if its GPs share inducing inputs.
         """
         *hidden, n_top = _n_inducing(model)
-        is_done = self.spec.begins_well or model.stack.top.is_shared
+        is_done = self.spec.starts_at_optimum or model.stack.top.is_shared
         if is_done or not n_top < n_distinct <= ALL_INDUCING:
             return None
         return self._build(model, [*hidden, ALL_INDUCING])
@@ -57,7 +57,7 @@ class FoundSizes:
         """
         spec, top = self.spec, model.stack.top
         *hidden, n_top = _n_inducing(model)
-        is_apt = spec.start is refined_start and spec.beginning.initial_noise is None
+        is_apt = spec.start is refined_start and spec.initial_values.initial_noise is None
         is_plain = type(top) is SparseGP and spec.covariance != "delta"
         if not (is_apt and is_plain) or len(top.kernel.variance) > 1:
             return None

@@ -98,14 +98,14 @@ NO_FEATURES = Features(None, 0.0)
 
 
 @dataclass(frozen=True)
-class Beginning:
+class InitialValues:
     """Parameter group: where the functions and the noise start."""
 
     initial_noise: float | None
     prior_mean: str
 
 
-USUAL_BEGINNING: Final = Beginning(None, "constant")
+USUAL_VALUES: Final = InitialValues(None, "constant")
 
 
 class Below(NamedTuple):
@@ -178,7 +178,7 @@ def sparse_top(
     Z = setup.centres(h, spec.n_inducing(setup, n_gps))
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
-    if spec.begins_well and setup.fits_into(spec.batch_size):
+    if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
         layer.jitter *= _KEPT_JITTER
         # Where each row is one, the matrix Kuu is close to singular: its factor, and with it what
         # the whitened variables mean, changes with the smallest move, and there is none to gain.
@@ -232,7 +232,7 @@ class StackSpec:
     start : callable as `start_hyperparameters`
         Where kernel and noise start. `refined_start` is for an objective that has a gradient at
         the optimum of the bound.
-    beginning : Beginning
+    initial_values : InitialValues
         With a noise there, that is where kernel and noise start.
     all_inducing : int
         Distinct inputs up to which one GP has an inducing input for each if their number is to be
@@ -254,7 +254,7 @@ class StackSpec:
     ard: bool = True
     pulled: bool = False
     start: Start = start_hyperparameters
-    beginning: Beginning = USUAL_BEGINNING
+    initial_values: InitialValues = USUAL_VALUES
     all_inducing: int = 0
     is_flat: bool = False
 
@@ -262,7 +262,7 @@ class StackSpec:
         self.inducing.check(len(self.architecture.kernels))
 
     @property
-    def begins_well(self) -> bool:
+    def starts_at_optimum(self) -> bool:
         """Whether the top layer of a data set of one batch begins at an optimum or goes to it."""
         return self.start is refined_start or self.all_inducing > 0
 
@@ -293,7 +293,7 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
         features, x = spec.warping(setup, outputs.latent, spec.architecture.kernels)
     below = spec.architecture.below(spec, setup, x)
     top = _top_layer(spec, setup, below, len(outputs.latent))
-    if spec.beginning.prior_mean == "network":
+    if spec.initial_values.prior_mean == "network":
         sizes = [below.h.shape[1], *_MEAN_SIZES, len(outputs.latent)]
         top.mean_network = tanh_network(sizes, setup.generator("mean network")).double()
         with torch.no_grad():
@@ -303,7 +303,7 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     if noise_var is not None:
         outputs.start(noise_var)
     model = outputs.model(below.stack(top, features), x, below.nodes)
-    if spec.beginning.prior_mean == "zero":
+    if spec.initial_values.prior_mean == "zero":
         for layer in model.stack.layers:
             layer.mean.requires_grad_(False)
     return model
@@ -331,13 +331,13 @@ def _start(
     A top layer that is fitted to the first guess of hidden layers keeps them from moving, and on a
     larger data set that costs more than it saves, unless that guess explains the targets.
     """
-    given = spec.beginning.initial_noise
+    given = spec.initial_values.initial_noise
     is_fitted = not below.n_layers or count_batches(len(below.h), spec.batch_size) == 1
     if not is_fitted and (given is not None or spec.start is not refined_start):
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started = deepcopy(top)
     start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
-    few, weight = setup.few()
+    few, weight = setup.subsample()
     noise_var = start(started, below.h[few], latent[:, few], weight, noise)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None

@@ -35,7 +35,7 @@ class Warping:
         can_be = all(map(has_profile, kernels)) and not setup.is_streamed
         if not (self.input_warping and self.normalize_X and can_be):
             return None, x
-        few, weight = setup.few()
+        few, weight = setup.subsample()
         warp = skewed_columns(x[few], weight)
         if warp is None:
             return None, x

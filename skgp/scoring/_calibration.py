@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from skgp._typing import FloatArray
 from skgp.distributions import ContinuousDistribution
-from skgp.scoring._reduce import Targets, check_distribution, check_targets, combine_outputs
+from skgp.scoring._reduce import WeightedTargets, check_distribution, check_targets, combine_outputs
 from skgp.scoring._scores import check_level
 
 
@@ -99,7 +99,9 @@ def coverage_error(
     return combine_outputs(np.abs(_share_inside(targets, dist, coverage) - coverage), multioutput)
 
 
-def _share_inside(targets: Targets, dist: ContinuousDistribution, nominal: float) -> FloatArray:
+def _share_inside(
+    targets: WeightedTargets, dist: ContinuousDistribution, nominal: float
+) -> FloatArray:
     """Share of the targets inside the central interval, shape (P,)."""
     check_level("coverage", nominal)
     below, up_to = dist.cdf_ends(targets.y)
@@ -111,7 +113,7 @@ def _share_inside(targets: Targets, dist: ContinuousDistribution, nominal: float
     return _share_below(targets, np.abs(up_to - 0.5), 0.5 * nominal)
 
 
-def _share_below(targets: Targets, values: FloatArray, bound: float) -> FloatArray:
+def _share_below(targets: WeightedTargets, values: FloatArray, bound: float) -> FloatArray:
     """Share of the values up to `bound`, shape (P,); NaN values stay NaN and so are noticed."""
     return targets.mean_over_rows(np.where(np.isnan(values), np.nan, values <= bound))
 

@@ -14,7 +14,7 @@ from skgp.distributions import ContinuousDistribution, DiscreteDistribution
 
 @final
 @dataclass(frozen=True)
-class Targets:
+class WeightedTargets:
     """Checked targets and the weight of each of their entries.
 
     Attributes
@@ -94,7 +94,7 @@ def refuse_infinite_density(log_density: FloatArray) -> None:
 
 def check_targets(
     y_true: ArrayLike, dist: ContinuousDistribution, sample_weight: ArrayLike | None
-) -> Targets:
+) -> WeightedTargets:
     """Check targets and weights against a predictive distribution.
 
     Parameters
@@ -107,7 +107,7 @@ def check_targets(
 
     Returns
     -------
-    Targets
+    WeightedTargets
 
     Raises
     ------
@@ -141,7 +141,7 @@ def check_targets(
             f"Output {empty[0]} has no observed target with positive weight; "
             "leave it out of y_true and of the distribution."
         )
-    return Targets(y, weight)
+    return WeightedTargets(y, weight)
 
 
 def check_distribution(dist: Any) -> None:

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from torch import Tensor
 
-from skgp.core.bounds import densities, stand_ins
+from skgp.core.bounds import densities, imputed
 from skgp.core.data import Targets
 from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.censored import Censored
@@ -231,24 +231,24 @@ def test_stand_ins_are_means_under_the_most_likely_normal() -> None:
     desired = low.copy()
     desired[~exact] = stats.truncnorm.mean(a[~exact], b[~exact], mean, std)
     # Ten steps of the EM algorithm, of which each leaves less than half of the error.
-    np.testing.assert_allclose(stand_ins(bounds, None)[:, 0], desired, atol=0.02)
-    np.testing.assert_array_equal(stand_ins(bounds, None)[exact, 0], y[exact])
+    np.testing.assert_allclose(imputed(bounds, None)[:, 0], desired, atol=0.02)
+    np.testing.assert_array_equal(imputed(bounds, None)[exact, 0], y[exact])
     # A row of weight two is two rows.
     weight = 1.0 + (np.arange(400) < 100)
-    twice = stand_ins(np.concatenate([bounds, bounds[:100]]), None)[:400]
-    np.testing.assert_allclose(stand_ins(bounds, weight), twice, rtol=1e-12)
+    twice = imputed(np.concatenate([bounds, bounds[:100]]), None)[:400]
+    np.testing.assert_allclose(imputed(bounds, weight), twice, rtol=1e-12)
 
 
 def test_stand_ins_at_the_limits() -> None:
     nan = np.nan
     same = np.array([[3.0, 3.0], [3.0, nan], [nan, 3.0], [nan, nan]])
-    np.testing.assert_array_equal(stand_ins(same, None)[:, 0], [3.0, 3.0, 3.0, nan])
+    np.testing.assert_array_equal(imputed(same, None)[:, 0], [3.0, 3.0, 3.0, nan])
     far = np.array([[0.0, 0.0], [1.0, 1.0], [1e6, nan], [nan, -1e6]])
-    values = stand_ins(far, None)[:, 0]
+    values = imputed(far, None)[:, 0]
     assert values[2] >= 1e6
     assert values[3] <= -1e6
     assert np.isfinite(values).all()
-    units = stand_ins(1e140 * far, None)[:, 0]
+    units = imputed(1e140 * far, None)[:, 0]
     np.testing.assert_allclose(units, 1e140 * values, rtol=1e-9)
 
 

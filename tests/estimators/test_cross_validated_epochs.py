@@ -23,9 +23,9 @@ from skgp.fitting.plans import (
     Epochs,
     Minibatch,
     Stopping,
-    gone_on,
+    continued_plan,
+    limited_plan,
     minibatch_plan,
-    of_length,
     without_search,
 )
 from skgp.scoring import coverage, nll
@@ -188,9 +188,9 @@ def test_only_a_search_and_what_follows_it_go_back_to_the_lowest_loss() -> None:
     one, many = (minibatch_plan(*groups, n) for n in (90, 900))
     assert (one.n_folds, one.n_retreats, one.rise) == (5, 2, 0.5)
     assert (many.n_folds, many.n_retreats, many.rise) == (0, 6, 2.0)
-    assert gone_on(one, 5).n_retreats == without_search(one).n_retreats == 0
+    assert continued_plan(one, 5).n_retreats == without_search(one).n_retreats == 0
     assert without_search(many) == many
-    assert of_length(one, 3).n_retreats == 2
+    assert limited_plan(one, 3).n_retreats == 2
 
 
 def test_few_rows_and_a_number_of_epochs_are_not_searched(problem, short) -> None:
@@ -362,7 +362,7 @@ def test_a_fold_that_has_no_start_does_not_fail_the_fit(problem, monkeypatch) ->
 
 def test_restarts_are_compared_after_a_twentieth_of_the_epochs_found() -> None:
     plan = PPGPRRegressor()._recipe().plan(60)
-    assert (of_length(plan, 200).n_trial_epochs, of_length(plan, 7).n_trial_epochs) == (10, 1)
+    assert (limited_plan(plan, 200).n_trial_epochs, limited_plan(plan, 7).n_trial_epochs) == (10, 1)
 
 
 @pytest.mark.parametrize("steady", [1.0, 3.0])
