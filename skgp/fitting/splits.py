@@ -40,9 +40,7 @@ def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple
     moved = np.unique(held_out[observed[held_out][:, needed].argmax(axis=0)])
     if 0 < len(moved) < len(held_out):
         train, held_out = np.union1d(train, moved), np.setdiff1d(held_out, moved)
-    if len(rows.X) > _MANY:  # perhaps in a file, which is then read from its beginning to its end
-        train.sort()
-        held_out.sort()
+    train, held_out = _as_in_file(train), _as_in_file(held_out)
     remedy = "pass X_val and y_val, or use early_stopping=False"
     check_observed(rows.y[train], "y without the validation rows", remedy=remedy)
     return rows.take(train), rows.take(held_out)
@@ -52,31 +50,37 @@ def split_by_class(rows: Rows, fraction: float, rng: np.random.RandomState) -> t
     """Training and validation rows by a random split in which classes keep their shares.
 
     The rows have numbers of classes for y, and each class keeps a training row. `fraction` is the
-    share held out.
+    share held out. Equal rows are on one side, as in `split_rows`.
 
     Raises
     ------
     ValueError
         If the classes have too few rows for the share.
     """
-    n = len(rows.X)
+    first, number = _distinct(rows)
+    n, y = len(first), rows.y[first]
     order = rng.permutation(n)
-    order = order[np.argsort(rows.y[order], kind="stable")]
-    free = order[1:][np.diff(rows.y[order]) == 0.0]  # without the first row of each class
+    order = order[np.argsort(y[order], kind="stable")]
+    free = order[1:][np.diff(y[order]) == 0.0]  # without the first of each class
     n_held_out = math.ceil(fraction * n)
     if n_held_out > len(free):
         raise ValueError(
             f"validation_fraction={fraction} leaves no training row for some class of {n} rows: "
             "lower it, pass X_val and y_val, or use early_stopping=False"
         )
-    # Equal steps through rows that are sorted by class take the same share of each.
+    # Equal steps through kinds that are sorted by class take the same share of each.
     places = (np.arange(n_held_out) + rng.uniform()) * (len(free) / n_held_out)
     held_out = free[places.astype(int)]
-    return rows.take(np.setdiff1d(order, held_out)), rows.take(held_out)
+    parts = (_copies(kinds, number) for kinds in (np.setdiff1d(order, held_out), held_out))
+    train, held_out = (_as_in_file(part) for part in parts)
+    return rows.take(train), rows.take(held_out)
 
 
 def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
     """The first of each kind of equal rows, inputs and targets, and the kind of each row (n,).
+
+    Kinds are numbered by the contents of their rows, so that a choice among them does not depend on
+    the order of the rows.
 
     Each row is a kind of its own where most rows have equals and one input has several targets, as
     with a few discrete columns, or where there are few kinds: these are repeated measurements, not
@@ -87,11 +91,10 @@ def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
     if 2 * len(first) < len(number):
         n_inputs = len(np.unique(row_keys(rows.X[first])))
         if len(first) < _FEW_KINDS or n_inputs < _ONE_TARGET * len(first):
-            return np.arange(len(number)), np.arange(len(number))
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[number]
+            weight = np.zeros(len(keys)) if rows.weight is None else rows.weight
+            first = np.lexsort((weight, keys))
+            number[first] = np.arange(len(first))
+    return first, number
 
 
 def _copies(kinds: IntArray, number: IntArray) -> IntArray:
@@ -101,3 +104,8 @@ def _copies(kinds: IntArray, number: IntArray) -> IntArray:
     rows = np.flatnonzero(place[number] >= 0)
     order: IntArray = rows[np.argsort(place[number[rows]], kind="stable")]
     return order
+
+
+def _as_in_file(index: IntArray) -> IntArray:
+    """Many rows in their own order: a file that they are in is then read from its beginning."""
+    return np.sort(index) if len(index) > _MANY else index

@@ -11,6 +11,7 @@ from contract_cases import (
     REPRESENTATIVES,
     Case,
 )
+from sklearn.base import clone
 
 from skgp import FITCRegressor, SVGPClassifier, SVGPRegressor
 from skgp.scoring import nll
@@ -66,6 +67,24 @@ def test_scores_do_not_depend_on_the_order(case: Case) -> None:
         else:
             scores.append(nll(y[N:], model.predict_dist(X[N:])))
     assert np.ptp(scores) < 0.02
+
+
+def test_held_out_rows_do_not_depend_on_the_order(case: Case) -> None:
+    """Neither they nor those of training, so that the model is the same but for rounding."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=300)
+    if case in CLASSIFIERS:
+        y = np.digitize(y, [-0.5, 0.5])
+    params = {"batch_size": 64, "max_iter": 4, "early_stopping": True, "n_inducing": 12}
+    model, order = case.make(**case.known(params)), rng.permutation(300)
+    fits = [clone(model).fit(X[rows], y[rows]) for rows in (np.arange(300), order)]
+    losses = [fitted.loss_curve_ for fitted in fits]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    predictions = [fitted.predict_dist(X) for fitted in fits]
+    if case not in CLASSIFIERS:
+        predictions = [dist.mean() for dist in predictions]
+    np.testing.assert_allclose(*map(np.asarray, predictions), atol=1e-3)
 
 
 def test_a_sorted_table_gives_what_a_shuffled_one_gives_by_defaults() -> None:

@@ -1,11 +1,17 @@
 """Rows that a fit holds out for itself."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from numpy.random import RandomState
 from sklearn.model_selection import ShuffleSplit
 
+from skgp.core.subsample import row_keys
 from skgp.fitting.rows import Rows
-from skgp.fitting.splits import split_rows
+from skgp.fitting.splits import split_by_class, split_rows
+
+Split = Callable[[Rows, float, RandomState], tuple[Rows, Rows]]
 
 
 def halves(X, y, share, seed):
@@ -44,10 +50,44 @@ def test_rows_of_few_kinds_are_no_copies() -> None:
 def test_distinct_rows_are_split_at_random() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 2)), rng.normal(size=(50, 2))
+    by_content = np.argsort(row_keys(X, y))
     expected = next(ShuffleSplit(1, test_size=0.3, random_state=7).split(X))
     for part, index in zip(halves(X, y, 0.3, 7), expected, strict=True):
-        np.testing.assert_array_equal(part.X, X[index])
-        np.testing.assert_array_equal(part.y, y[index])
+        np.testing.assert_array_equal(part.X, X[by_content[index]])
+        np.testing.assert_array_equal(part.y, y[by_content[index]])
+
+
+@pytest.mark.parametrize("split", [split_rows, split_by_class])
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_split_does_not_depend_on_the_order_of_the_rows(split: Split, times: int) -> None:
+    """Neither of distinct rows nor of copies, nor of repeated measurements with weights."""
+    rng = np.random.default_rng(0)
+    distinct, few = rng.normal(size=(40, 2)), rng.integers(0, 2, size=(40, 2)).astype(float)
+    y = (rng.random(40 * times) < 0.4).astype(float)
+    weight = rng.integers(1, 4, size=40 * times).astype(float)
+    for X in (np.repeat(distinct, times, axis=0), np.repeat(few, times, axis=0)):
+        columns = []
+        for order in (np.arange(len(y)), rng.permutation(len(y))):
+            rows = Rows(X[order], y[order], weight[order])
+            parts = split(rows, 0.25, np.random.RandomState(3))
+            columns.append([np.column_stack([p.X, p.y, p.weight]) for p in parts])
+        for part, other in zip(*columns, strict=True):
+            assert sorted(part.tolist()) == sorted(other.tolist())
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_copies_of_a_row_are_on_one_side_of_a_split_by_class(times: int) -> None:
+    """Of a rare class as often: each class keeps its share of the distinct rows."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 2)), np.repeat([0.0, 1.0], [60, 20])
+    copies = np.repeat(np.arange(80), np.where(y == 1.0, 3 * times, times))
+    train, held_out = split_by_class(Rows(X[copies], y[copies], None), 0.2, RandomState(0))
+    sides = [{tuple(x) for x in part.X.tolist()} for part in (train, held_out)]
+    assert not sides[0] & sides[1]
+    assert len(train.y) + len(held_out.y) == len(copies)
+    counts = np.bincount(held_out.y.astype(int))
+    assert abs(counts[0] - 12 * times) <= times
+    assert abs(counts[1] - 12 * times) <= 3 * times
 
 
 @pytest.mark.parametrize("times", [2, 3, 5])
