@@ -80,7 +80,7 @@ def run(report: Progress, clock: Clock, n_epochs: int, n_batches: int, seconds: 
 
 def test_silence_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without `verbose` there is no report at all."""
-    monkeypatch.setattr("skgp.fitting.progress_report.ProgressReport", None)
+    monkeypatch.setattr("skgp.estimators._estimator.ProgressReport", None)
     data = table()
     DSPPRegressor(max_iter=2, n_inducing=8, random_state=0).fit(data.X, data.y)
     with pytest.raises(TypeError, match="not callable"):

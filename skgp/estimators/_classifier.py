@@ -132,7 +132,9 @@ class Classifier(ClassifierMixin, Estimator):
         declared = None if classes is None else self._declared(classes)
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
-            rows = working._rows(X, y, sample_weight, declared, reset=not working._is_fitted())
+            rows = working._rows(
+                X, y, sample_weight, declared, reset=not working.__sklearn_is_fitted__()
+            )
             of_targets = working._targets(), working._remembered()
             report += working._train_chunk(rows, n_total, *of_targets)
         return self

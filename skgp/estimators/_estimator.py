@@ -50,7 +50,7 @@ from skgp.fitting.fit import (
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
-from skgp.fitting.progress_report import reported
+from skgp.fitting.progress_report import ProgressReport
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
@@ -213,8 +213,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
         elif plan.n_folds:
             folded = FoldedRows(rows, table, targets, running, plan.n_folds)
-            title, n_steps = f"{name}, cross-validation", plan.n_folds * plan.n_batches(len(table))
-            of_search = reported(progress, title, verbose, plan.max_iter, n_steps)
+            size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
+            title = f"{name}, cross-validation"
+            of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress
             with guarded(), of_search:
                 models, plan, search = found_plan(recipe, models, folded, plan, rng, of_search)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
@@ -223,7 +224,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             attributes |= _scores(search.scores)
         attributes["_length"] = plan.n_epochs  # also if the fit is interrupted
         learned = partial(self._fitted_attributes, recipe, table, attributes)
-        of_fit = reported(progress, name, verbose, plan.n_epochs, plan.n_batches(table.n_rows))
+        size = plan.n_epochs, plan.n_batches(table.n_rows)
+        of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
 
         def on_epoch(model: Model, history: History) -> bool:
             of_fit.epoch(history)
@@ -265,7 +267,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             check_scalar(n_total, "n_total", Real, min_val=0, include_boundaries="neither")
             if not math.isfinite(n_total):
                 raise ValueError(f"n_total must be finite, got {n_total}")
-        if self._is_fitted():
+        if self.__sklearn_is_fitted__():
             check_unchanged("partial_fit", self._built_with, self._fixed_parameters())
 
     def _train_chunk(
@@ -277,7 +279,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     ) -> list[Warning]:
         """Train one epoch on validated rows."""
         recipe, running, stream = self._recipe(), pick(Running, self), None
-        if self._is_fitted():
+        if self.__sklearn_is_fitted__():
             # Files of earlier versions do not say it, nor a stream that has begun by itself.
             n_rows = getattr(self, "_n_rows_seen", self.n_samples_seen_)
             seen = self.n_samples_seen_, n_rows, getattr(self, "_n_rows_fitted", 0.0)
@@ -318,9 +320,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         return clone
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._is_fitted()
-
-    def _is_fitted(self) -> bool:
         return hasattr(self, "model_")
 
     def _condensed(self, rows: Rows) -> Rows:
@@ -328,7 +327,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         return rows
 
     def _continues(self) -> bool:
-        return bool(getattr(self, "warm_start", False)) and self._is_fitted()
+        return bool(getattr(self, "warm_start", False)) and self.__sklearn_is_fitted__()
 
     def _outliers_to_check(self, rows: Rows) -> list[Warning]:
         """At most one warning of rows far outside of those that a warm start has seen."""

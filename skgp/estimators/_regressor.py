@@ -126,7 +126,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """
         with self._becoming() as (working, report):
             working._check_chunk(n_total)
-            reset = not working._is_fitted()
+            reset = not working.__sklearn_is_fitted__()
             rows = working._rows(X, y, sample_weight, reset=reset)
             remembered = working._remembered(y, rows, reset=reset)
             report += working._train_chunk(rows, n_total, working._targets(), remembered)

@@ -17,15 +17,6 @@ _SHARE: Final = 0.05  # and this share of the time that has passed
 _BETWEEN_UPDATES: Final = 0.1  # seconds, of a bar
 
 
-def reported(
-    progress: Progress, title: str, verbose: int, n_epochs: int, n_batches: int
-) -> Progress:
-    """The progress itself, or with a report to the user if `verbose` is not zero."""
-    if not verbose:
-        return progress
-    return ProgressReport(progress, title, verbose, n_epochs, n_batches)
-
-
 class ProgressReport(Progress):
     """Writes how far a fit is on the standard output, and passes everything on.
 

@@ -22,9 +22,9 @@ from skgp.recipes.readouts import (
     ReadoutOutputs,
     at_most,
     three_quarters,
+    top_below,
 )
-from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack, sparse_top
-from skgp.recipes.tops import top_without_mean
+from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack
 
 
 def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutOutputs:
@@ -41,13 +41,12 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
     """
     outputs = readout_of(p, mixing, units)
     make_adam = batches_adam if isinstance(mixing, MixingNetwork) else adam
-    top = top_without_mean if isinstance(units, Hidden) else sparse_top
     return stack_recipe(
         p,
         objective=ELBO,
         outputs=outputs,
         architecture=Architecture((p.kernel,), outputs.below),
-        top=top,
+        top=top_below(units),
         shares_kernel=p.share_kernel,
         optimizer=partial(make_adam, p.learning_rate_init),
     )
@@ -62,7 +61,7 @@ def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) ->
         outputs=outputs,
         architecture=hidden_layers(p, outputs.nodes, alone=outputs.below),
         epochs=DEEP_EPOCHS,
-        top=top_without_mean if isinstance(units, Hidden) else sparse_top,
+        top=top_below(units),
         shares_kernel=p.share_kernel,
         optimizer=partial(batches_adam, p.learning_rate_init),
     )
@@ -82,7 +81,7 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Re
         covariance=p.covariance,
         batch_size=p.batch_size,
         outputs=outputs,
-        top=top_without_mean if isinstance(units, Hidden) else sparse_top,
+        top=top_below(units),
         shares_kernel=p.share_kernel,
         ard=False,  # one lengthscale for all latent inputs (section 7.2.3)
     )

@@ -8,9 +8,10 @@ from typing import Final, cast
 import torch
 from torch import Tensor
 
+from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.layer import Layer, certain
 from skgp.core.layers.posteriors import make_posterior
-from skgp.core.layers.sparse import SparseGP
+from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.nodes.rules import NodeRule, Sampled, UnitNodes
@@ -24,7 +25,16 @@ from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.outputs import number_of_latents, principal_mixing
 from skgp.recipes.rough_gps import filled_targets
-from skgp.recipes.stack import INITIAL_NOISE, Below, Outputs, StackSpec, kernel_of, no_hidden
+from skgp.recipes.stack import (
+    INITIAL_NOISE,
+    Below,
+    Outputs,
+    StackSpec,
+    Top,
+    kernel_of,
+    no_hidden,
+    sparse_top,
+)
 
 _MIXING_VAR: Final = 1e-5  # where the variances of q(M) start; an output may have as little noise
 # Least noise at the start, as a share of the variance of an output. A mixing matrix that varies
@@ -251,3 +261,17 @@ class ReadoutOutputs:
 
     def _number(self, n_outputs: int) -> int:
         return number_of_latents(self.n_latents, self.default_latents, n_outputs)
+
+
+def top_below(units: Identity | Hidden) -> Top:
+    """What makes the top layer of GPs below these units."""
+    return top_without_mean if isinstance(units, Hidden) else sparse_top
+
+
+def top_without_mean(
+    spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
+) -> SparseLayer:
+    """Sparse GPs without a prior mean: the biases of the units above them suffice."""
+    layer = sparse_top(spec, setup, kernel, h, n_gps)
+    layer.mean.requires_grad_(False)
+    return layer

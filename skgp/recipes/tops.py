@@ -58,12 +58,3 @@ def orthogonal_top(
     mu = torch.zeros(Z.shape[:2], dtype=torch.float32)
     posterior = make_posterior(spec.covariance, mu, INITIAL_VAR)
     return OrthogonalGP(kernel, Z_mean, Z, posterior, spec.inducing.jitter)
-
-
-def top_without_mean(
-    spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
-) -> SparseLayer:
-    """Sparse GPs without a prior mean: the biases of the units above them suffice."""
-    layer = sparse_top(spec, setup, kernel, h, n_gps)
-    layer.mean.requires_grad_(False)
-    return layer

@@ -21,7 +21,7 @@ from skgp.core.numerics import linalg
 from skgp.core.training.plan import Candidate
 from skgp.core.training.run import Run
 from skgp.estimators._estimator import Estimator
-from skgp.fitting.fit import Targets, first_models, make_table, observed, scalar_like
+from skgp.fitting.fit import TargetSpec, first_models, make_table, observed, scalar_like
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
@@ -188,7 +188,7 @@ def test_training_goes_on_from_a_state_to_the_last_bit(case: Case, data: Data) -
     def started() -> Run[Any]:
         recipe, running = estimator._recipe(), pick(Running, estimator)
         rng = check_random_state(0)
-        targets = Targets((True, True), ("y", "normalize_y"), observed)
+        targets = TargetSpec((True, True), ("y", "normalize_y"), observed)
         like = scalar_like(recipe, running, len(data.X))
         table = make_table(Rows(data.X, data.y, None), targets, running, like)
         model = first_models(recipe, table, targets, running, rng)[0]
