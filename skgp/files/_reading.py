@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from skgp._typing import Array
 from skgp.estimators._estimator import Estimator
 from skgp.exceptions import InvalidFileError
-from skgp.files._trusted import Trust
+from skgp.files._trusted import UPGRADES, Trust
 from skgp.files._writing import NOT_SAVED, NOT_SAVED_PARAMETERS
 
 _DEEPEST: Final = 100  # objects within objects
@@ -210,8 +210,11 @@ class Reader:
         if issubclass(cls, tuple) or dataclasses.is_dataclass(cls):
             # A later version may have more fields than the file.
             defaults = getattr(cls, "_field_defaults", {})
-            _fields(defaults | _typed(state, dict), *inspect.signature(cls).parameters)
-            values = defaults | {name: self._value(value) for name, value in state.items()}
+            values = defaults | {
+                key: self._value(value) for key, value in _typed(state, dict).items()
+            }
+            values = UPGRADES.get(name, dict)(values)
+            _fields(values, *inspect.signature(cls).parameters)
         else:
             values = self._attributes(cls, state)
         if issubclass(cls, tuple):

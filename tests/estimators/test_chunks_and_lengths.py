@@ -9,6 +9,7 @@ import pytest
 
 from skgp import DGPRegressor, DSPPRegressor, MOGPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.exceptions import InterruptedFitWarning
+from skgp.fitting.rows import Rows
 from skgp.fitting.stream import ENOUGH, Opening, enough_rows
 
 ppgpr = partial(PPGPRRegressor, n_inducing=15, random_state=0, warm_start=True)
@@ -63,9 +64,9 @@ def test_an_opening_of_enough_rows_is_not_due_again(rng: np.random.Generator) ->
     X = rng.normal(size=(30, 1))
     table = SVGPRegressor().partial_fit(X[:12], X[:12, 0])._opening
     assert table is not None
-    opening = Opening(table.rows, 7, table.varied)
+    opening = Opening(table.rows, 7, table.n_values)
     assert [opening.is_due(enough) for enough in (7, 12, 13, 15)] == [False, True, False, False]
-    assert Opening(table.rows, 6, table.varied).is_due(13)
+    assert Opening(table.rows, 6, table.n_values).is_due(13)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,32 @@ def test_a_fit_after_an_interruption_has_the_length_that_was_found(rows: Any) ->
         model.fit(X, y)
     assert model.n_iter_ == 3
     assert model.fit(X, y).n_iter_ == found.n_iter_
+
+
+@pytest.mark.parametrize("n_first", [1, 2, 5, 40])
+def test_few_values_of_an_output_settle_no_scale(n_first: int) -> None:
+    """The rows of one task after those of another, with a border inside of a chunk."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (3400, 2))
+    f = np.sin(2.0 * X[:, 0])
+    noise = rng.normal(size=(3400, 2))
+    Y = np.column_stack([f + 0.1 * noise[:, 0], 50.0 + 30.0 * f + 3.0 * noise[:, 1]])
+    Y[: 1200 - n_first, 1] = np.nan
+    Y[1200:2400, 0] = np.nan
+    model = SVGPRegressor(n_inducing=20, random_state=0)
+    for start in range(0, 2400, 1200):
+        model.partial_fit(X[start : start + 1200], Y[start : start + 1200])
+    error = model.predict(X[2400:]) - np.column_stack([f, 50.0 + 30.0 * f])[2400:]
+    assert (np.sqrt(np.square(error).mean(axis=0)) < [0.3, 5.0]).all()
+    np.testing.assert_allclose(model.model_.y_scale.unit[1], 19.3, rtol=0.1)
+
+
+def test_rows_of_rare_outputs_stay_in_a_stream_that_has_not_settled() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(2000, 1)), rng.normal(size=(2000, 2))
+    Y[::2, 0] = np.nan
+    rare = rng.choice(2000, 30, replace=False)
+    Y[np.setdiff1d(np.arange(2000), rare), 1] = np.nan
+    opening = Opening.of(Rows(X, Y, None)).shortened(500, np.random.RandomState(0))
+    assert len(opening.rows.X) == 500
+    assert set(Y[rare, 1]) <= set(opening.rows.y[:, 1])
