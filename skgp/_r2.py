@@ -30,17 +30,20 @@ def r2_of_observed(y: Any, mean: FloatArray, names: Names, sample_weight: Any = 
     Raises
     ------
     ValueError
-        For columns of y in another order than `names`, without an observed entry, or of another
-        shape than `mean`.
+        For columns of y in another order than `names`, of which one misses all entries but one, or
+        of another shape than `mean`.
     """
     check_order("y", output_names(y), names)
     values = target_values(y, "y")
     seen = ~np.isnan(values)
     if seen.all() or values.ndim == 1 or values.shape != mean.shape:
         return float(r2_score(mask_to_nan(y), mean, sample_weight=sample_weight))
-    empty = np.flatnonzero(~seen.any(axis=0))
-    if empty.size:
-        raise ValueError(f"y has no observed entry in column {empty[0]}: score rows that have some")
+    short = np.flatnonzero(seen.sum(axis=0) < 2)
+    if short.size:
+        raise ValueError(
+            f"y has {seen[:, short[0]].sum()} observed entries in column {short[0]}, and R^2 needs "
+            "two: score more rows, or that column apart"
+        )
     check_consistent_length(values, sample_weight)
     weight = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
     per_output = [

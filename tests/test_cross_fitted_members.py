@@ -8,7 +8,7 @@ import pytest
 from sklearn import clone
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import ProgressBar, ScoringMonitor
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -268,3 +268,17 @@ def test_a_fold_without_weight_is_named() -> None:
         ValueError, match=r"^all rows that fold 1 of cv holds out have the sample_w"
     ):
         CrossFittedRegressor(SVGPRegressor(**SMALL), cv=cv).fit(X, Y, sample_weight=weight)
+
+
+def test_a_threshold_belongs_around_the_ensemble() -> None:
+    """Inside, the mean of the members' probabilities would leave it out."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0.0).astype(int)
+    model = SVGPClassifier(**SMALL)
+    with pytest.raises(ValueError, match="put it around CrossFittedClassifier"):
+        CrossFittedClassifier(FixedThresholdClassifier(model, threshold=0.9), cv=2).fit(X, y)
+    outside = FixedThresholdClassifier(CrossFittedClassifier(model, cv=2), threshold=0.9)
+    p = outside.fit(X, y).predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(outside.predict(X), p >= 0.9)
+    assert 0 < outside.predict(X).sum() < (p >= 0.5).sum()

@@ -1,5 +1,7 @@
 """`predict_dist` and the scorers of regressors that are not ours."""
 
+from copy import deepcopy
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import (
     BaggingRegressor,
     RandomForestRegressor,
@@ -230,3 +233,38 @@ def test_quantile_forest(rows: tuple[Any, Any]) -> None:
     np.testing.assert_allclose(np.median(probability, axis=0), levels, atol=0.01)
     scores = cross_val_score(forest, X, y, scoring=neg_crps_scorer, cv=2)
     assert (scores > -y.std()).all()
+
+
+@pytest.mark.parametrize("kind", [BaggingRegressor, VotingRegressor])
+def test_members_that_were_fitted_in_other_processes(kind: Any, rows: tuple[Any, Any]) -> None:
+    """Their functions are copies, which a mixture has to take for one."""
+    X, y = rows
+
+    def func(y: Any) -> Any:
+        return np.sinh(y)
+
+    def inverse_func(z: Any) -> Any:
+        return np.arcsinh(z)
+
+    member = TransformedTargetRegressor(BayesianRidge(), func=func, inverse_func=inverse_func)
+    model = kind([("a", member), ("b", member)]) if kind is VotingRegressor else kind(member, 3)
+    model.set_params(**({} if kind is VotingRegressor else {"random_state": 0}))
+    here = skgp.predict_dist(model.fit(X, y), X[:4])
+    functions = [func, inverse_func]
+    copies = [FunctionType(function.__code__, function.__globals__) for function in functions]
+    known = dict(zip(map(id, functions), copies, strict=True))
+    model.estimators_ = [model.estimators_[0], *deepcopy(model.estimators_[1:], known)]
+    np.testing.assert_array_equal(skgp.predict_dist(model, X[:4]).mean(), here.mean())
+
+
+def test_counts_go_through_the_identity_alone() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 1))
+    y = rng.poisson(3.0, size=40)
+    counts = skgp.SVGPRegressor(likelihood="poisson", n_inducing=8, max_iter=3, random_state=0)
+    plain = TransformedTargetRegressor(counts).fit(X, y)
+    expected = counts.fit(X, y).predict_dist(X)
+    np.testing.assert_array_equal(skgp.predict_dist(plain, X).mean(), expected.mean())
+    shifted = TransformedTargetRegressor(counts, func=lambda y: y + 1, inverse_func=lambda z: z - 1)
+    with pytest.raises(TypeError, match="takes y as it is, so leave the transformer out"):
+        skgp.predict_dist(shifted.fit(X, y), X)

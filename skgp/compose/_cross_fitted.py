@@ -1,7 +1,7 @@
 """What cross-fitted regressors and classifiers have in common."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,12 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import get_tags, indexable
 from sklearn.utils._param_validation import HasMethods
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    MetadataRequest,
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted
 
 from skgp import _doc_links
@@ -143,7 +148,9 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Where metadata of `fit` go: `sample_weight` to the members, `groups` to the splitter.
+        """Where metadata go: `sample_weight` of `fit` to the members, `groups` to the splitter.
+
+        What `score` asks for is said by `set_score_request`.
 
         Returns
         -------
@@ -151,10 +158,15 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
         """
         fit = MethodMapping().add(caller="fit", callee="fit")
         split = MethodMapping().add(caller="fit", callee="split")
+        own = MetadataRequest(owner=self)
+        own.score = self._get_metadata_request().score
+        # An iterator gives its splits once, and they are for the fit.
+        splitter = self.cv if isinstance(self.cv, Iterator) else self._splitter(grouped=True)
         return (
             MetadataRouter(owner=self)
+            .add_self_request(own)
             .add(estimator=self.estimator, method_mapping=fit)
-            .add(splitter=self._splitter(grouped=True), method_mapping=split)
+            .add(splitter=splitter, method_mapping=split)
         )
 
     # -------------------------------------------------------------- predict

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import ClassifierMixin
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from skgp._typing import Array
@@ -96,6 +97,14 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     """
 
     classes_: Array
+
+    def _check_member(self) -> None:
+        super()._check_member()
+        if isinstance(self.estimator, FixedThresholdClassifier | TunedThresholdClassifierCV):
+            raise ValueError(
+                f"CrossFittedClassifier has no use for the threshold of {self.estimator}, because "
+                "it predicts from the mean of probabilities: put it around CrossFittedClassifier"
+            )
 
     # -------------------------------------------------------------- predict
 

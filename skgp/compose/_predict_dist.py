@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skgp.compose._foreign import foreign_distribution, name_of
-from skgp.compose._nested import unwrap
+from skgp.compose._nested import keep_functions, unwrap
 from skgp.compose._recalibration import floored_log
 from skgp.distributions import mix
 
@@ -183,6 +183,7 @@ def _mixture_of_voters(model: Any, X: Any) -> Any:
     check_is_fitted(model)
     if model.weights is not None:
         raise TypeError("VotingRegressor offers a predictive distribution only if weights=None")
+    keep_functions(model, model)  # members may have been fitted in other processes
     return mix([predict_dist(member, X) for member in model.estimators_])
 
 
@@ -192,6 +193,7 @@ def _mixture_of_bag(model: Any, X: Any) -> Any:
     X = validate_data(
         model, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False
     )
+    keep_functions(model, model)
     chosen = zip(model.estimators_, model.estimators_features_, strict=True)
     return mix([predict_dist(member, X[:, columns]) for member, columns in chosen])
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import FunctionTransformer
 
 from skgp._typing import FloatArray
-from skgp.distributions import MonotoneTransformed, NormalMixture
+from skgp.distributions import CountMixture, MonotoneTransformed, NormalMixture
 
 _MAGNITUDES = 10.0 ** np.arange(-3, 10)
 _PROBES = np.concatenate([-_MAGNITUDES, [0.0], _MAGNITUDES])
@@ -57,6 +57,13 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
     if affine is not None and hasattr(dist, "affine"):
         loc, scale = affine
         return dist.affine(loc, scale) if len(dist.shape) == 2 else dist.affine(loc[0], scale[0])
+    if affine is not None and not np.any(affine[0]) and np.all(affine[1] == 1.0):
+        return dist  # as of counts, which nothing else than the identity maps to counts
+    if isinstance(dist, CountMixture):
+        raise TypeError(
+            f"{_names(transformers)} cannot transform a CountMixture: a likelihood of counts takes "
+            "y as it is, so leave the transformer out"
+        )
     if not isinstance(dist, NormalMixture):
         raise TypeError(
             f"{_names(transformers)} cannot transform a {type(dist).__name__}, only a "

@@ -52,6 +52,8 @@ def selection(key: Any, names: Names) -> tuple[slice | IntArray, bool]:
     chosen = np.asarray([_number(k, names) if isinstance(k, str) else k for k in key])
     if chosen.size == 0:
         chosen = chosen.astype(np.intp)
+    if chosen.dtype != np.bool_ and len(np.unique(chosen)) < len(chosen):
+        raise IndexError(f"{key!r} chooses an output twice")
     return chosen, False
 
 

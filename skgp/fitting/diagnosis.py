@@ -42,6 +42,8 @@ _AT_FLOOR: Final = 2.0  # times the floor: a noise variance up to here is at its
 _AT_FLOOR_IN_ALL: Final = 4.0  # the same of a predictive variance
 _TOLERATED: Final = 0.05  # share of targets by which it may be off
 _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
+_LIGHT: Final = 0.05  # mean weight of a row below which a user may have meant another one
+_FEW_LIGHT: Final = 20  # rows up to which it is not judged
 _MANY_ROWS: Final = 1_000_000  # whose scales are compared at most
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
@@ -95,7 +97,7 @@ def diagnose(
     # Nobody scales the inputs of an embedding, and a network of the user those of the kernel.
     has_own = model.inputs is not None or callable(parameters.get("feature_extractor"))
     unscaled = [] if has_own else _unscaled_inputs(table)
-    hidden = [] if has_own else _hidden_values(model, table)
+    hidden = [*_light_rows(table), *([] if has_own else _hidden_values(model, table))]
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *hidden, *diverged]
@@ -280,6 +282,19 @@ def _unscaled_inputs(table: Table) -> list[Warning]:
         FitQualityWarning(
             f"with normalize_X=False the columns of X have standard deviations of {low:.2g} to "
             f"{high:.2g}, and lengthscales start as if all had 1: set normalize_X=True"
+        )
+    ]
+
+
+def _light_rows(table: Table) -> list[Warning]:
+    """Whether the weights make next to nothing of many rows."""
+    n, total = table.n_rows, table.n_data
+    if n < _FEW_LIGHT or total >= _LIGHT * n:
+        return []
+    return [
+        FitQualityWarning(
+            f"the sample_weight of {n} rows sum to {total:.3g}, and so does what the fit knows: "
+            f"multiply them by {n / total:.3g} if they only say how rows compare"
         )
     ]
 

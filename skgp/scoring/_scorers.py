@@ -26,9 +26,10 @@ class DistributionScorer:
     """Scorer that judges the predictive distribution of a fitted model; see `make_dist_scorer`.
 
     A callable ``scorer(estimator, X, y, sample_weight=None)`` for the `scoring` parameter of
-    `cross_val_score`, `GridSearchCV`, `sklearn.callback.ScoringMonitor` and their like, alone or
-    in a dict. It asks :func:`skgp.predict_dist` for the distribution, so the model may be nested
-    in pipelines, searches and target transformers, and the score is in the outermost units of y.
+    `cross_val_score`, `GridSearchCV` and their like, alone or in a dict; and in a dict for
+    `sklearn.callback.ScoringMonitor`. It asks :func:`skgp.predict_dist` for the distribution, so
+    the model may be nested in pipelines, searches and target transformers, and the score is in the
+    outermost units of y.
     The scorers of classes ask a classifier, of scikit-learn too, for `predict_proba`.
 
     Immutable, picklable and cheap to copy.

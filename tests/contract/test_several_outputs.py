@@ -309,9 +309,10 @@ def test_r2_skips_missing_entries(kind: Any, model: Any) -> None:
     assert model.score(data.X, kind(data.Y), weight) == r2_score(data.Y, mean, sample_weight=weight)
 
 
-def test_r2_of_an_output_without_entries_is_refused(model: Any) -> None:
+@pytest.mark.parametrize("n_seen", [0, 1])
+def test_r2_of_an_output_without_two_entries_is_refused(model: Any, n_seen: int) -> None:
     data = make_data(seed=1)
     Y = data.Y.copy()
-    Y[:, 1] = np.nan
-    with pytest.raises(ValueError, match="no observed entry in column 1: score rows"):
+    Y[n_seen:, 1] = np.nan
+    with pytest.raises(ValueError, match=f"y has {n_seen} observed entries in column 1, and R"):
         model.score(data.X, Y)

@@ -31,6 +31,13 @@ def test_outputs_are_chosen_by_name(dist):
         dist[:, "snow"]
 
 
+@pytest.mark.parametrize("key", [["rain", "rain"], [1, 0, 1]])
+def test_an_output_is_chosen_once(dist, key):
+    """Twice, it would have no joint density and one column of a frame."""
+    with pytest.raises(IndexError, match="chooses an output twice"):
+        dist[:, key]
+
+
 def test_names_outlive_what_keeps_outputs(dist):
     for other in (
         dist[2:], dist[0], dist.affine(1.0, [1.0, 2.0, 3.0]), concat([dist, dist[:1]]),

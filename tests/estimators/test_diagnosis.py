@@ -292,6 +292,16 @@ def test_outputs_of_a_row_may_miss_together() -> None:
     assert _calibration(of_equal_rows(1540, 2000, 2000), {"beta_reg": 1.0})
 
 
+@pytest.mark.parametrize("cls", [SVGPRegressor, SVGPClassifier])
+def test_weights_that_sum_to_one_weigh_next_to_nothing(cls: Any, problem: Problem) -> None:
+    X, y = problem
+    y = y if cls is SVGPRegressor else y > 0.0
+    model = cls(n_inducing=10, max_iter=30, random_state=0)
+    with pytest.warns(FitQualityWarning, match="sample_weight of 120 rows sum to 1,.*by 120 if"):
+        model.fit(X, y, sample_weight=np.full(120, 1.0 / 120.0))
+    model.fit(X, y, sample_weight=np.full(120, 0.1))
+
+
 @pytest.mark.parametrize("factors", [[1.0, 1e6], [1e3, 1e3], [1e-3, 1e-3]])
 def test_inputs_that_nobody_scaled(factors: list[float], problem: Problem) -> None:
     X, y = problem
