@@ -127,6 +127,7 @@ PROVOKED: dict[str, Callable[[], Any]] = {
     "a code among inputs": lambda: svgp().fit(np.where(X == X[7], 1e9, X), y),
     "wrong targets": lambda: svgp().fit(X, np.where(y == y[7], 1e9, y)),
     "inputs without scales": lambda: svgp(normalize_X=False).fit(X * [1.0, 1e6], y),
+    "light rows": lambda: svgp().fit(X, y, sample_weight=np.full(120, 0.01)),
     "interrupted": lambda: svgp(batch_size=60).set_callbacks(Interrupter()).fit(X, y),
     "outliers": lambda: svgp().partial_fit(X, y).partial_fit(1e6 * X[:40], 1e6 * y[:40]),
     "other units": other_units,

@@ -293,8 +293,8 @@ def _light_rows(table: Table) -> list[Warning]:
         return []
     return [
         FitQualityWarning(
-            f"the sample_weight of {n} rows sum to {total:.3g}, and so does what the fit knows: "
-            f"multiply them by {n / total:.3g} if they only say how rows compare"
+            f"the sample_weight of {n} rows sum to {total:.3g}, so they count as so many rows: "
+            "pass weights with a mean of 1 if they only say how rows compare"
         )
     ]
 
