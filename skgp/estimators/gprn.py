@@ -9,7 +9,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import readout_recipe
-from skgp.recipes.readouts import Noisy, gp_mixing
+from skgp.recipes.readouts import NOISY, gp_mixing
 
 
 @family(share_kernel=OWN_KERNELS)
@@ -116,4 +116,4 @@ class GPRNRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return readout_recipe(self, gp_mixing, Noisy())
+        return readout_recipe(self, gp_mixing, NOISY)

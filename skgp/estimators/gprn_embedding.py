@@ -9,7 +9,7 @@ from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
-from skgp.recipes.readouts import Noisy, gp_mixing
+from skgp.recipes.readouts import NOISY, gp_mixing
 
 
 @family(
@@ -104,4 +104,4 @@ class GPRNEmbedding(Embedding):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return embedding_recipe(self, gp_mixing, Noisy())
+        return embedding_recipe(self, gp_mixing, NOISY)

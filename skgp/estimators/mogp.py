@@ -10,7 +10,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import readout_recipe
-from skgp.recipes.readouts import Hidden, Identity, normal_mixing
+from skgp.recipes.readouts import Hidden, LatentUnits, normal_mixing
 
 
 @family(share_kernel=OWN_KERNELS, n_prediction_samples=Deviation(default="32"))
@@ -120,7 +120,7 @@ class MOGPRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return readout_recipe(self, normal_mixing, Identity())
+        return readout_recipe(self, normal_mixing, LatentUnits())
 
 
 @family(

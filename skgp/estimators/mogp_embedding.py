@@ -9,7 +9,7 @@ from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
-from skgp.recipes.readouts import Hidden, Identity, normal_mixing
+from skgp.recipes.readouts import Hidden, LatentUnits, normal_mixing
 
 
 @family(
@@ -114,7 +114,7 @@ class MOGPEmbedding(Embedding):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return embedding_recipe(self, normal_mixing, Identity())
+        return embedding_recipe(self, normal_mixing, LatentUnits())
 
 
 @family(

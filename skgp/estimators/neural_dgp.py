@@ -14,7 +14,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import deep_readout_recipe
-from skgp.recipes.readouts import Hidden, Identity, normal_mixing
+from skgp.recipes.readouts import Hidden, LatentUnits, normal_mixing
 
 
 @family(
@@ -162,12 +162,12 @@ class NeuralDGPRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        units: Identity | Hidden = Hidden(self.n_hidden, self.activation, 2)
+        units: LatentUnits | Hidden = Hidden(self.n_hidden, self.activation, 2)
         if self.activation == "identity":
             if self.n_hidden is not None:
                 raise ValueError(
                     f"n_hidden={self.n_hidden} is for units, of which activation='identity' has "
                     "none: leave one of them out"
                 )
-            units = Identity()
+            units = LatentUnits()
         return deep_readout_recipe(self, normal_mixing, units)

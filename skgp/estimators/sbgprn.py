@@ -10,7 +10,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import readout_recipe
-from skgp.recipes.readouts import Hidden, Identity, MixingNetwork
+from skgp.recipes.readouts import Hidden, LatentUnits, MixingNetwork
 
 
 @family(share_kernel=OWN_KERNELS, dropout=MIXING_DROPOUT)
@@ -113,7 +113,7 @@ class SBGPRNRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return readout_recipe(self, MixingNetwork(self.dropout), Identity())
+        return readout_recipe(self, MixingNetwork(self.dropout), LatentUnits())
 
 
 @family(

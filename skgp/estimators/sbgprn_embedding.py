@@ -9,7 +9,7 @@ from skgp.estimators._layer_choices import MIXING_DROPOUT, OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
-from skgp.recipes.readouts import Hidden, Identity, MixingNetwork
+from skgp.recipes.readouts import Hidden, LatentUnits, MixingNetwork
 
 
 @family(
@@ -109,7 +109,7 @@ class SBGPRNEmbedding(Embedding):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return embedding_recipe(self, MixingNetwork(self.dropout), Identity())
+        return embedding_recipe(self, MixingNetwork(self.dropout), LatentUnits())
 
 
 @family(

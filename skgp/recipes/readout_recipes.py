@@ -15,8 +15,8 @@ from skgp.recipes.losses import DivergenceWeight, stack_repeats
 from skgp.recipes.optimizers import adam, batches_adam
 from skgp.recipes.readouts import (
     Hidden,
-    Identity,
     Inference,
+    LatentUnits,
     MakeMixing,
     MixingNetwork,
     ReadoutOutputs,
@@ -27,13 +27,13 @@ from skgp.recipes.readouts import (
 from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack
 
 
-def readout_of(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> ReadoutOutputs:
+def readout_of(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> ReadoutOutputs:
     """The readout of an estimator's parameters."""
     n_nodes = getattr(p, "n_prediction_samples", 1)  # families without it predict one normal
     return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units, n_nodes)
 
 
-def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
+def readout_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """One layer of GPs below a readout.
 
     The lower the noise, the shorter are the steps that a network of the inputs allows: Adam has to
@@ -52,7 +52,7 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Reci
     )
 
 
-def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
+def deep_readout_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """Hidden layers of GPs below a readout, of more functions than one layer has."""
     outputs = replace(readout_of(p, mixing, units), default_latents=three_quarters)
     return stack_recipe(
@@ -67,7 +67,7 @@ def deep_readout_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) ->
     )
 
 
-def embedding_recipe(p: Any, mixing: MakeMixing, units: Identity | Hidden) -> Recipe:
+def embedding_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """One layer of GPs of latent inputs below a readout.
 
     Each row has a posterior of its own, so none can be held out or be new to a stream.

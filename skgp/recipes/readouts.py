@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, cast, final
 
 import torch
 from torch import Tensor
@@ -43,7 +43,6 @@ _LEAST_NOISE: Final = 0.01
 _MIXING_SIZES: Final = (50, 50)  # of the network M(x); neural likelihoods paper, section 7.2
 _BIAS_VAR: Final = 1e-5  # where the variances of q(b) start
 _RIDGE: Final = 1e-2  # of the regression of the outputs on the units, per row
-_LATENT_NOISE: Final = 1e-3  # where the noise variances of the latent functions start
 
 MakeMixing = Callable[[StackSpec, Setup, Tensor, Tensor], tuple[Mixing, Layer | None]]
 
@@ -101,9 +100,18 @@ def _normals_per_entry(mixing: MakeMixing) -> int | None:
 # ------------------------------------------------------------------ hidden units
 
 
+@final
 @dataclass(frozen=True)
-class Identity:
-    """Units that are the latent functions."""
+class LatentUnits:
+    """Units that are the latent functions.
+
+    Attributes
+    ----------
+    noise_var : float or None
+        Where the variances of noise of their own start; without noise if None.
+    """
+
+    noise_var: float | None = None
 
     def number(self, n_outputs: int) -> int:
         """Of units with biases of their own."""
@@ -114,18 +122,16 @@ class Identity:
 
         Given latent functions (n, L) and their linear mixing matrix (P, L).
         """
-        return IdentityUnits(latent.shape[1]), mixing
+        n_units = latent.shape[1]
+        if self.noise_var is None:
+            return IdentityUnits(n_units), mixing
+        return NoisyUnits(n_units, self.noise_var), mixing
 
 
-@dataclass(frozen=True)
-class Noisy(Identity):
-    """Units that are the latent functions with noise of their own."""
-
-    def __call__(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
-        """As of `Identity`."""
-        return NoisyUnits(latent.shape[1], _LATENT_NOISE), mixing
+NOISY: Final = LatentUnits(noise_var=1e-3)
 
 
+@final
 @dataclass(frozen=True)
 class Hidden:
     """Units g(W f + b).
@@ -147,7 +153,7 @@ class Hidden:
         return self.per_output * n_outputs if self.n_hidden is None else self.n_hidden
 
     def __call__(self, setup: Setup, latent: Tensor, mixing: Tensor) -> tuple[Units, Tensor]:
-        """As of `Identity`; the units are to make of the functions what their mixing would."""
+        """As of `LatentUnits`; the units are to make of the functions what their mixing would."""
         n_hidden, n_latents = self.number(len(mixing)), latent.shape[1]
         generator = setup.generator("units")
         weight = torch.randn(n_hidden, n_latents, generator=generator, dtype=latent.dtype)
@@ -200,7 +206,7 @@ class ReadoutOutputs:
     noise_floor : float
     mixing : callable (StackSpec, Setup, features (n, F), start (P, H)) -> (Mixing, Layer or None)
         With GPs that are entries of the matrix, if there are any.
-    units : Identity, Noisy or Hidden
+    units : LatentUnits or Hidden
     n_prediction_samples : int
     default_latents : callable (number of outputs) -> int
     """
@@ -209,7 +215,7 @@ class ReadoutOutputs:
     n_latents: int | None
     noise_floor: float
     mixing: MakeMixing
-    units: Identity | Hidden
+    units: LatentUnits | Hidden
     n_prediction_samples: int
     default_latents: Callable[[int], int] = half
 
@@ -263,7 +269,7 @@ class ReadoutOutputs:
         return number_of_latents(self.n_latents, self.default_latents, n_outputs)
 
 
-def top_below(units: Identity | Hidden) -> Top:
+def top_below(units: LatentUnits | Hidden) -> Top:
     """What makes the top layer of GPs below these units."""
     return top_without_mean if isinstance(units, Hidden) else sparse_top
 
