@@ -30,7 +30,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
-from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, exceeds_its_error, scores_of_rows
+from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, is_ahead, scores_of_rows
 from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
@@ -78,21 +78,6 @@ class FoldedRows:
         """Number of different inputs."""
         return len(np.unique(row_keys(self.whole.X)))
 
-    def prefer(self, search: Search, other: Search) -> bool:
-        """Whether one search is clearly ahead of another in log density, and not behind in CRPS.
-
-        "Clearly" is by one standard error of the mean difference, as where trees are pruned
-        (Breiman and others 1984, section 3.4.3).
-        """
-        if not search.of_rows.size:  # no score was a number
-            return False
-        held_out = [table for _, table in self.parts]
-        weights = np.concatenate([t.weights for t in held_out])
-        keys = row_keys(np.concatenate([t.X for t in held_out]))
-        by_density, by_crps = search.of_rows - other.of_rows
-        is_behind = exceeds_its_error(-by_crps, weights, keys)
-        return exceeds_its_error(by_density, weights, keys) and not is_behind
-
     def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
         """The initial model of a table, whatever the number of restarts."""
         once = replace(self.running, n_restarts=1)
@@ -127,7 +112,8 @@ def found_plan(
     scores = search.scores
     if not scores:
         return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
-    if rival is not None and untrained.scores and not folded.prefer(search, untrained):
+    held_out = [table for _, table in folded.parts]
+    if rival is not None and untrained.scores and not is_ahead(search, untrained, held_out):
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(rival, whole, copy.deepcopy(rng))
             return [model], replace(limited_plan(plan, 1), schedule=still), untrained

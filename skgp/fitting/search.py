@@ -1,5 +1,6 @@
 """A search for the number of epochs, and whether rows prefer it by more than chance."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 
 from skgp._typing import Array
 from skgp.core.likelihoods.gaussian import Gaussian
-from skgp.core.subsample import Keys
+from skgp.core.subsample import Keys, row_keys
 from skgp.distributions import NormalMixture
 from skgp.fitting.coverage import NO_TARGETS, Coverage, predictions
 from skgp.fitting.model import Model
@@ -55,6 +56,21 @@ def scores_of_rows(model: Model, table: Table) -> Array:
         dist = NormalMixture(weights.log().flatten().cpu().numpy(), mean, std)
         crps.append(np.nanmean(dist.crps(y.cpu().numpy()), axis=1))
     return np.stack([densities, -np.concatenate(crps)])
+
+
+def is_ahead(search: Search, other: Search, held_out: Sequence[Table]) -> bool:
+    """Whether one search is clearly ahead of another in log density, and not behind in CRPS.
+
+    "Clearly" is by one standard error of the mean difference, as where trees are pruned
+    (Breiman and others 1984, section 3.4.3).
+    """
+    if not search.of_rows.size:  # no score was a number
+        return False
+    weights = np.concatenate([table.weights for table in held_out])
+    keys = row_keys(np.concatenate([table.X for table in held_out]))
+    by_density, by_crps = search.of_rows - other.of_rows
+    is_behind = exceeds_its_error(-by_crps, weights, keys)
+    return exceeds_its_error(by_density, weights, keys) and not is_behind
 
 
 def exceeds_its_error(values: Array, weights: Array, keys: Keys) -> bool:
