@@ -256,19 +256,6 @@ def test_metadata_routing() -> None:
         assert np.isfinite(scores).all()
 
 
-def test_weights_of_the_score_are_requested_as_of_any_estimator() -> None:
-    with config_context(enable_metadata_routing=True):
-        member = ToyBayesianRidge().set_fit_request(sample_weight=False)
-        model = CrossFittedRegressor(member, cv=SHUFFLED)
-        with pytest.raises(ValueError, match=r"CrossFittedRegressor\.score"):
-            cross_val_score(model, X, Y, params={"sample_weight": W})
-        model.set_score_request(sample_weight=True)
-        for fold, score in enumerate(cross_val_score(model, X, Y, params={"sample_weight": W})):
-            train, test = list(KFold(5).split(X))[fold]
-            alone = clone(model).fit(X[train], Y[train])
-            assert score == pytest.approx(alone.score(X[test], Y[test], sample_weight=W[test]))
-
-
 def test_an_iterator_of_splits_is_read_once() -> None:
     with config_context(enable_metadata_routing=True):
         member = Stopper().set_fit_request(sample_weight=True)

@@ -5,10 +5,16 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from sklearn import clone
+from sklearn import clone, config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import ProgressBar, ScoringMonitor
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, StratifiedKFold
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    StratifiedKFold,
+    cross_val_score,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -282,3 +288,16 @@ def test_a_threshold_belongs_around_the_ensemble() -> None:
     p = outside.fit(X, y).predict_proba(X)[:, 1]
     np.testing.assert_array_equal(outside.predict(X), p >= 0.9)
     assert 0 < outside.predict(X).sum() < (p >= 0.5).sum()
+
+
+def test_weights_of_the_score_are_requested_as_of_any_estimator() -> None:
+    with config_context(enable_metadata_routing=True):
+        member = SVGPRegressor(**SMALL).set_fit_request(sample_weight=False)
+        model, weight = CrossFittedRegressor(member, cv=2), np.linspace(0.1, 3.0, len(Y))
+        with pytest.raises(ValueError, match=r"CrossFittedRegressor\.score"):
+            cross_val_score(model, X, Y, cv=2, params={"sample_weight": weight})
+        model.set_score_request(sample_weight=True)
+        scores = cross_val_score(model, X, Y, cv=2, params={"sample_weight": weight})
+        for (train, test), score in zip(KFold(2).split(X), scores, strict=True):
+            alone = clone(model).fit(X[train], Y[train])
+            assert score == pytest.approx(alone.score(X[test], Y[test], weight[test]))
