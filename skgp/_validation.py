@@ -178,7 +178,12 @@ def random_generator(random_state: RandomState) -> np.random.Generator | np.rand
     """Turn `random_state` into a source of random numbers; an int or None makes a new one."""
     if isinstance(random_state, np.random.Generator | np.random.RandomState):
         return random_state
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be an integer, None, or a generator of NumPy, got {random_state!r}"
+        ) from error
 
 
 def sample_size(size: int) -> int:

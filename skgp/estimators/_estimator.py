@@ -54,7 +54,7 @@ from skgp.fitting.progress_report import ProgressReport
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
-from skgp.fitting.stream import Opening, enough_rows
+from skgp.fitting.stream import Opening, enough_rows, opening_after_fit
 from skgp.fitting.table import Table
 
 
@@ -222,7 +222,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if search.scores and held_out is None:
             attributes |= _scores(search.scores)
-        attributes["_length"] = plan.n_epochs  # also if the fit is interrupted
+        # Also if the fit is interrupted.
+        attributes |= {"_length": plan.n_epochs, "_opening": opening_after_fit(rows)}
         learned = partial(self._fitted_attributes, recipe, table, attributes)
         size = plan.n_epochs, plan.n_batches(table.n_rows)
         of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
@@ -327,7 +328,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         return rows
 
     def _continues(self) -> bool:
-        return bool(getattr(self, "warm_start", False)) and self.__sklearn_is_fitted__()
+        goes_on = bool(getattr(self, "warm_start", False)) and self.__sklearn_is_fitted__()
+        # The scales of a stream that has just begun are not those of a fit.
+        return goes_on and (self._opening is None or getattr(self, "_n_rows_fitted", 0) > 0)
 
     def _outliers_to_check(self, rows: Rows) -> list[Warning]:
         """At most one warning of rows far outside of those that a warm start has seen."""
@@ -359,7 +362,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "loss_curve_": list(history.loss_curve),
             **_scores(history.validation_scores),
             "_optimizer_state": None,
-            "_opening": None,
             "_built_with": self._fixed_parameters(),
             "_beta_reg": recipe.divergence and recipe.divergence(model, table.n_data),
             **remembered,

@@ -125,7 +125,8 @@ def fit_chunk(
         opening: Opening | None = Opening.of(rows)
     else:
         opening = None if stream.opening is None else stream.opening.extended(rows)
-    if opening is not None and opening.is_due(enough):
+    starts = opening is not None and opening.is_due(enough)
+    if opening is not None and starts:
         start = make_table(
             opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
         )
@@ -142,7 +143,7 @@ def fit_chunk(
     seen, n_seen_rows, n_fitted = table.n_data, float(n_rows), 0.0
     if stream is not None:
         seen, n_seen_rows = stream.n_seen + seen, stream.n_rows + n_rows
-        n_fitted = stream.n_fitted
+        n_fitted = 0.0 if starts else stream.n_fitted
     share = _share(table.n_data / n_rows, seen / n_seen_rows)
     n_data = seen if n_total is None else n_total
     fresh = candidate(recipe, model, n_data, _BATCHES)

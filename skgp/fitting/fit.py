@@ -24,7 +24,7 @@ from skgp.core.training.progress import Progress
 from skgp.core.training.ranks import ALONE, Ranks
 from skgp.core.training.restarts import train
 from skgp.core.training.states import copied
-from skgp.exceptions import NonFiniteLossError
+from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.cache import Cached
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
@@ -260,9 +260,15 @@ def _anneal(
 
 
 def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model) -> float:
-    """Mean log density of held-out rows, for a model in training on a table."""
+    """Mean log density of held-out rows, for a model in training on a table.
+
+    Minus infinity if what the last step has done leaves none; the next step heals it.
+    """
     model.eval()  # batch norms by their running statistics
-    score = recipe.conditioned(model, table).mean_log_density(held_out)
+    try:
+        score = recipe.conditioned(model, table).mean_log_density(held_out)
+    except NotPositiveDefiniteError:
+        score = -math.inf
     model.train()
     return held_out.ranks.mean(score, len(held_out))
 

@@ -94,6 +94,11 @@ def upgraded(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def opening_after_fit(rows: Rows) -> Opening | None:
+    """What a fit of rows that are too few for scales leaves to a stream; None after other fits."""
+    return Opening.of(rows).started() if len(rows.X) < _FOR_SCALES else None
+
+
 def enough_rows(parameters: Mapping[str, Any]) -> int:
     """Distinct rows that settle the start of a model: at least its largest set of inducing inputs.
 

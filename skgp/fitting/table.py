@@ -326,12 +326,17 @@ class Table:
 
     @cached_property
     def _sorted(self) -> Tensor:
-        columns = [*self.X.T, *self.Y.T]
+        columns = [*self.X.T, *self.Y.T, *self._ties]
         return torch.from_numpy(np.lexsort(columns[::-1]))
 
     @cached_property
     def _order(self) -> Tensor:
-        return torch.from_numpy(np.argsort(self.keys, kind="stable"))
+        return torch.from_numpy(np.lexsort([*self._ties, self.keys]))
+
+    @property
+    def _ties(self) -> list[Array]:
+        """What rows of equal contents may differ in: their weights, if there are some."""
+        return [] if self.sample_weight is None else [self.sample_weight]
 
     def batch(self, rows: Tensor) -> Batch:
         """Scaled rows with these indices (B,)."""

@@ -149,7 +149,8 @@ class ConditionalDensityDisplay(Display):
             those of the heat map in the other columns.
         grid : int or array-like of shape (m,), default=200
             Number of equally spaced values between the smallest and the largest of the column, or
-            the values.
+            the values. Of a column of integers or booleans the values are those of its rows, if
+            they are not more.
         y_grid : int or array-like of shape (k,), default=200
             Number of equally spaced outcomes over all observed and nearly all predicted ones, or
             the outcomes. Of counts these are whole ones.

@@ -47,6 +47,10 @@ class Display(ABC):
             raise ImportError(
                 f"{caller} requires matplotlib: install it with `pip install skgp[plot]`."
             ) from error
+        if ax is not None and not hasattr(ax, "figure"):
+            raise TypeError(
+                f"ax must be matplotlib Axes, got {type(ax).__name__}: choose one of several, ax[0]"
+            )
         if ax is None:
             import matplotlib.pyplot as plt
 

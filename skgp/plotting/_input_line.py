@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skgp._typing import FloatArray
-from skgp._validation import check_order, output_names, target_values
+from skgp._validation import check_order, output_names, refuse_times, target_values
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._observed import check_output, select_output
 
@@ -58,12 +58,17 @@ class InputLine:
         number, held = (int(at), {}) if isinstance(at, Integral) else (0, _held(at, names, varied))
         if not 0 <= number < n_rows:
             raise ValueError(f"at={at} is out of range: X has {n_rows} rows.")
+        name = "x" if n_columns == 1 and not is_frame else str(names[varied])
         by_number = table.iloc if hasattr(table, "iloc") else table
-        observed = np.asarray(by_number[:, varied], dtype=float)
-        values = _grid_values(grid, observed)
+        of_column = by_number[:, varied] if is_frame else np.asarray(X)[:, varied]
+        observed = _numbers(of_column, name)
+        values = _grid_values(grid, observed, name, np.asarray(of_column).dtype.kind in "iub")
         copies = [number] * len(values)
         rows = table.iloc[copies].copy() if hasattr(table, "iloc") else table[copies]
-        for j, value in (held | {varied: values}).items():
+        along: Any = values
+        if is_frame and np.isin(values, observed).all():  # codes stay codes, booleans booleans
+            along = values.astype(np.asarray(of_column).dtype)
+        for j, value in (held | {varied: along}).items():
             if hasattr(table, "iloc"):
                 rows[names[j]] = value
             elif is_frame:  # of polars, whose columns are replaced
@@ -71,7 +76,6 @@ class InputLine:
                 rows = rows.with_columns(series(names[j], np.broadcast_to(value, len(values))))
             else:
                 rows[:, j] = value
-        name = "x" if n_columns == 1 and not is_frame else str(names[varied])
         return cls(values, rows, observed, name)
 
     def outcomes(
@@ -103,6 +107,8 @@ def increasing(x: ArrayLike, n_rows: int) -> tuple[FloatArray, NDArray[np.intp]]
 
 def _held(at: Any, names: list[Any], varied: int) -> dict[int, Any]:
     """Values by number of the column, from a row of them or a mapping by names of columns."""
+    if hasattr(at, "columns") and len(at) == 1:
+        at = {name: np.asarray(at[name])[0] for name in at.columns}
     is_series = hasattr(at, "index") and hasattr(at, "iloc") and np.ndim(at) == 1
     if isinstance(at, Mapping) or (is_series and set(names) & set(at.index)):
         others = [j for j in range(len(names)) if j != varied]
@@ -119,10 +125,41 @@ def _held(at: Any, names: list[Any], varied: int) -> dict[int, Any]:
     return dict(enumerate(values))
 
 
-def _grid_values(grid: int | ArrayLike, observed: FloatArray) -> FloatArray:
-    values = np.asarray(grid, dtype=np.float64)
+def _numbers(column: Any, name: str) -> FloatArray:
+    """A column as floats.
+
+    Raises
+    ------
+    ValueError
+        If it holds anything else than numbers and booleans.
+    """
+    refuse_times(column, f"the column {name!r}")
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the column {name!r} of {np.asarray(column).dtype} holds no numbers, and the axis of "
+            "the input needs some: choose another column"
+        ) from error
+
+
+def _grid_values(
+    grid: int | ArrayLike, observed: FloatArray, name: str, is_discrete: bool
+) -> FloatArray:
+    try:
+        values = np.asarray(grid, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.zeros(0)
     if values.ndim == 0 and values >= 2:
-        return np.linspace(np.nanmin(observed), np.nanmax(observed), int(values))
+        there = np.unique(observed[~np.isnan(observed)])
+        if len(there) < 2:
+            raise ValueError(
+                f"{name!r} has no two values in the rows of X, through which a line would go: pass "
+                "rows that differ in it, or the values by grid="
+            )
+        if is_discrete and len(there) <= values:
+            return there
+        return np.linspace(there[0], there[-1], int(values))
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(
             f"grid must be a number of at least 2 or an array of shape (m,), got {grid!r}."

@@ -1,5 +1,6 @@
 """The histogram of the probability integral transform."""
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -104,8 +105,8 @@ class PITDisplay(PITBasedDisplay):
         """
         n_rows = len(self.pit)
         n_bins = min(10, max(2, n_rows // 5)) if n_bins is None else n_bins
-        if n_bins < 1:
-            raise ValueError(f"n_bins must be at least 1, got {n_bins}.")
+        if not isinstance(n_bins, Integral) or n_bins < 1:
+            raise ValueError(f"n_bins must be an integer of at least 1, got {n_bins}.")
         ax = self._begin(ax)
         self.ideal_ = self.band_ = None
         band = band_label(band_level, n_rows)

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from skgp._typing import FloatArray
 from skgp.compose import predict_dist
+from skgp.compose._nested import unwrap
 from skgp.distributions import ContinuousDistribution
 from skgp.plotting._display import (
     Display,
@@ -136,8 +137,8 @@ class PredictiveBandDisplay(Display):
         Parameters
         ----------
         estimator : fitted estimator
-            Its innermost estimator has `predict_dist` and `predict_latent`; searches, pipelines and
-            transformed targets are looked through.
+            Anything that :func:`skgp.predict_dist` takes. The band of the function is left out if
+            the innermost estimator has no `predict_latent`.
         X : array-like or pandas DataFrame of shape (n, D)
             Rows in the form that `estimator.predict` accepts.
         y : array-like of shape (n,) or (n, P), default=None
@@ -145,7 +146,8 @@ class PredictiveBandDisplay(Display):
             those of the band in the other columns.
         grid : int or array-like of shape (m,), default=200
             Number of equally spaced values between the smallest and the largest of the column, or
-            the values.
+            the values. Of a column of integers or booleans the values are those of its rows, if
+            they are not more.
         column : int or str, default=None
             The input to vary, by its number or its name; needed if X has several columns.
         at : int, array-like of shape (n_features,), Series or mapping, default=0
@@ -169,8 +171,7 @@ class PredictiveBandDisplay(Display):
         Raises
         ------
         TypeError
-            If the estimator lacks the distribution of y or of its function. Without the latter use
-            `from_predictions`.
+            If the estimator lacks the distribution of y.
         sklearn.exceptions.NotFittedError
             If it is not fitted.
         ValueError
@@ -178,7 +179,8 @@ class PredictiveBandDisplay(Display):
         """
         line = InputLine.through(X, column, at, grid)
         dist = predict_dist(estimator, line.rows)
-        latent = function_dist(estimator, line.rows, dist)
+        has_function = hasattr(unwrap(estimator).estimator, "predict_latent")
+        latent = function_dist(estimator, line.rows, dist) if has_function else None
         return cls.from_predictions(
             line.values,
             dist,

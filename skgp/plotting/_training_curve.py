@@ -141,7 +141,9 @@ class TrainingCurveDisplay(Display):
         ax = self._begin(ax)
         name = self.name if name is None else name
         self.validation_line_ = self.validation_ax_ = None
-        style = merge_style({"label": labelled("training", name)}, kwargs)
+        # A single point is no line: a model that is best as it begins has one epoch.
+        dots = {"marker": "o"} if len(self.loss) == 1 else {}
+        style = merge_style({"label": labelled("training", name), **dots}, kwargs)
         (self.line_,) = ax.plot(np.arange(1, len(self.loss) + 1), self.loss, **style)
         count_on_x(ax)
         is_density = self.quantity == "density"
@@ -154,7 +156,8 @@ class TrainingCurveDisplay(Display):
                 twin = _make_twin(ax, f"{_VALIDATION}{self.quantity}\n({of_scores})")
             self.validation_ax_ = twin
             label, color = labelled("validation", name), self.line_.get_color()
-            style = merge_style({"label": label, "color": color, "linestyle": "--"}, kwargs)
+            dashes = {"label": label, "color": color, "linestyle": "--", **dots}
+            style = merge_style(dashes, kwargs)
             epochs = np.arange(1, len(self.validation_scores) + 1)
             nll = -np.asarray(self.validation_scores)
             (self.validation_line_,) = twin.plot(epochs, nll, **style)

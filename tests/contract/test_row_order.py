@@ -87,6 +87,21 @@ def test_held_out_rows_do_not_depend_on_the_order(case: Case) -> None:
     np.testing.assert_allclose(*map(np.asarray, predictions), atol=1e-3)
 
 
+@pytest.mark.parametrize("batch_size", [60, 400])
+def test_equal_rows_of_different_weights_in_any_order(case: Case, batch_size: int) -> None:
+    rng = np.random.default_rng(0)
+    X = np.tile(rng.normal(size=(100, 2)), (2, 1))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * np.tile(rng.normal(size=100), 2)
+    weight = rng.choice([0.2, 1.0, 5.0], 200)
+    if case in CLASSIFIERS:
+        y = np.digitize(y, [-0.5, 0.5])
+    params = {"batch_size": batch_size, "max_iter": 4, "n_inducing": 12, "dtype": "float64"}
+    model, order = case.make(**case.known(params)), rng.permutation(200)
+    fits = [clone(model).fit(X[i], y[i], sample_weight=weight[i]) for i in (np.arange(200), order)]
+    losses = [fitted.loss_curve_ for fitted in fits]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6, atol=1e-9)
+
+
 def test_a_sorted_table_gives_what_a_shuffled_one_gives_by_defaults() -> None:
     """9,000 rows, whose first 3,000 in sorted order hold neither signal nor noise."""
     rng = np.random.default_rng(0)

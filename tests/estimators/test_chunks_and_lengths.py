@@ -11,6 +11,7 @@ from skgp import DGPRegressor, DSPPRegressor, MOGPRegressor, PPGPRRegressor, SVG
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import ENOUGH, Opening, enough_rows
+from skgp.scoring import nll
 
 ppgpr = partial(PPGPRRegressor, n_inducing=15, random_state=0, warm_start=True)
 
@@ -129,3 +130,31 @@ def test_rows_of_rare_outputs_stay_in_a_stream_that_has_not_settled() -> None:
     opening = Opening.of(Rows(X, Y, None)).shortened(500, np.random.RandomState(0))
     assert len(opening.rows.X) == 500
     assert set(Y[rare, 1]) <= set(opening.rows.y[:, 1])
+
+
+@pytest.mark.parametrize("n_rows", [2, 8, 40])
+def test_a_stream_after_a_fit_of_few_rows_finds_its_scales(n_rows: int) -> None:
+    """Those of a few rows stayed for ever, and rows far from these were outliers."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (2300, 2))
+    y = 10.0 + np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=2300)
+    y[:n_rows] = 10.0 + 1e-3 * np.arange(n_rows)
+    model = SVGPRegressor(n_inducing=30, random_state=0).fit(X[:n_rows], y[:n_rows])
+    for start in range(100, 2000, 200):
+        model.partial_fit(X[start : start + 200], y[start : start + 200])
+    assert nll(y[2000:], model.predict_dist(X[2000:])) < 0.3  # 1.0 of a constant
+    assert SVGPRegressor(max_iter=1).fit(X[:50], y[:50])._opening is None
+
+
+@pytest.mark.parametrize("n_first", [1, 10])
+def test_a_warm_start_does_not_go_on_from_the_scales_of_a_first_chunk(n_first: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=100)
+    model = SVGPRegressor(n_inducing=10, max_iter=20, warm_start=True, random_state=0)
+    expected = model.__sklearn_clone__().fit(X, y).predict(X)
+    model.partial_fit(X[:n_first], 5.0 + y[:n_first]).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    few = model.__sklearn_clone__().fit(X[:30], y[:30])  # a fit of few rows is gone on from
+    first = few.loss_curve_[0]
+    assert few.fit(X[:30], y[:30]).loss_curve_[0] < first - 0.01

@@ -105,6 +105,26 @@ def test_a_constant_is_no_normal_distribution_without_variance(problem: Problem)
     ExactGPRegressor(normalize_y=False, random_state=0).fit(problem[0], np.full(120, 0.1))
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_validation_rows_do_not_keep_a_fit_from_healing() -> None:
+    """Where a step has left no predictions, the next one goes back; without early stopping."""
+    random = np.random.RandomState(0)
+    X = random.uniform(-2.0, 2.0, (400, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.2 * random.randn(400)
+    model = PPGPRRegressor(
+        n_inducing=15,
+        batch_size=60,
+        max_iter=20,
+        early_stopping=False,
+        learning_rate_init=10.0,
+        random_state=0,
+    )
+    expected = model.fit(X[:300], y[:300]).predict(X)
+    model.fit(X[:300], y[:300], X_val=X[300:], y_val=y[300:])
+    assert -np.inf in model.validation_scores_
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
 def test_few_epochs_end_while_the_loss_falls(problem: Problem) -> None:
     message = r"^the loss was still falling after max_iter=40 epochs, .* raise max_iter$"
     model = DSPPRegressor(n_inducing=20, max_iter=40, early_stopping=False, random_state=0)

@@ -259,3 +259,11 @@ def test_panels_of_another_display_are_found_by_their_titles(ax: Axes) -> None:
     other = scores(("pol", "DSPP", 2.0), ("kin8nm", "DSPP", 2.0))
     with pytest.raises(ValueError, match=r"titles \['pol', 'bike'\], the data sets are"):
         ModelComparisonDisplay.from_results(other, metric="nll", ax=first.axes_)
+
+
+def test_a_training_of_one_epoch_is_a_dot() -> None:
+    """A line through one point is not seen: models that are best as they begin have one epoch."""
+    display = TrainingCurveDisplay([2.0], [-2.0]).plot(Figure().subplots())
+    assert [line.get_marker() for line in (display.line_, display.validation_line_)] == ["o", "o"]
+    longer = TrainingCurveDisplay([2.0, 1.0]).plot(Figure().subplots())
+    assert longer.line_.get_marker() == "None"

@@ -215,7 +215,7 @@ def test_errors_name_the_trouble(cls: Any, model: Any, ax: Axes) -> None:
 @pytest.mark.parametrize(
     ("cls", "option", "message"),
     [
-        (PITDisplay, {"n_bins": 0}, "n_bins must be at least 1"),
+        (PITDisplay, {"n_bins": 0}, "n_bins must be an integer of at least 1"),
         (PITDisplay, {"band_level": 1.0}, "band_level must lie between 0 and 1"),
         (ReliabilityDisplay, {"band_level": 0.0}, "band_level must lie between 0 and 1"),
         (ReliabilityDisplay, {"kind": "tail"}, "kind must be 'interval' or 'quantile'"),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy import stats
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
@@ -185,8 +186,7 @@ def test_arguments_are_checked(options: Any, message: str, model: Any, ax: Axes)
 
 
 def test_unsuitable_estimators_and_shapes(ax: Axes) -> None:
-    with pytest.raises(TypeError, match="WithoutFunction offers no distribution of its function"):
-        PredictiveBandDisplay.from_estimator(WithoutFunction(), X, ax=ax)
+    assert PredictiveBandDisplay.from_estimator(WithoutFunction(), X, ax=ax).latent_band_ is None
     with pytest.raises(NotFittedError, match="PPGPRRegressor"):
         PredictiveBandDisplay.from_estimator(PPGPRRegressor(), X, ax=ax)
     dist = NormalMixture.normal([0.0, 1.0], [1.0, 1.0])
@@ -231,3 +231,56 @@ def test_predictions_in_any_order_are_drawn_from_left_to_right(ax: Axes) -> None
     z = stats.norm.ppf(0.75)
     np.testing.assert_allclose(ends(display.band_, 3)[1], 3.0 * x + z * x**2)
     np.testing.assert_allclose(ends(display.latent_band_, 3)[0], 3.0 * x - 0.1 * z * x**2)
+
+
+@pytest.mark.parametrize("values", [[0, 10, 20], [False, True, True]], ids=["codes", "booleans"])
+def test_codes_stay_codes(ax: Axes, values: list[Any]) -> None:
+    """Numbers between them stand for nothing, and an encoder ignores or refuses them."""
+    frame = pd.DataFrame({"code": values * 4, "x": np.linspace(-1.0, 1.0, 12)})
+    kinds = make_column_transformer(
+        ("passthrough", ["x"]), (OneHotEncoder(handle_unknown="error"), ["code"])
+    )
+    y = frame["code"].astype(float) + frame["x"]
+    pipe = make_pipeline(kinds, SVGPRegressor(n_inducing=12, random_state=0)).fit(frame, y)
+    display = PredictiveBandDisplay.from_estimator(pipe, frame, column="code", ax=ax)
+    np.testing.assert_array_equal(display.x, sorted(set(values)))
+    rows = pd.DataFrame({"code": sorted(set(values)), "x": frame["x"][0]})
+    np.testing.assert_allclose(display.mean, pipe.predict(rows))
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pd.date_range("2020", periods=9), "the column 'c' holds dates or times: convert dates"),
+        (list("abcabcabc"), "the column 'c' of .* holds no numbers.*choose another column"),
+        ([1.0] * 9, "'c' has no two values in the rows of X.*by grid="),
+    ],
+    ids=["dates", "texts", "constant"],
+)
+def test_columns_along_which_there_is_no_line(
+    ax: Axes, model: Any, column: Any, message: str
+) -> None:
+    frame = pd.DataFrame({"c": column, "x": np.arange(9.0)})
+    with pytest.raises(ValueError, match=message):
+        PredictiveBandDisplay.from_estimator(model, frame, column="c", ax=ax)
+
+
+def test_a_frame_of_one_row_holds_the_others(ax: Axes) -> None:
+    frames = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((30, 2)), columns=["a", "b"])
+    fitted = SVGPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(table, table["a"])
+    polars = frames.from_dict(table.to_dict("list"))
+    at = [table.median(), table.median().to_frame().T, polars.median()]
+    for X, row in ((table, at[1]), (polars, at[2])):
+        displays = [
+            PredictiveBandDisplay.from_estimator(fitted, X, column="b", at=held, ax=ax)
+            for held in (row, {"a": at[0]["a"], "b": 0.0})
+        ]
+        np.testing.assert_allclose(displays[0].mean, displays[1].mean)
+
+
+def test_several_axes_are_refused() -> None:
+    dist = NormalMixture.normal([0.0, 1.0], [1.0, 1.0])
+    with pytest.raises(TypeError, match="ax must be matplotlib Axes, got ndarray: choose one"):
+        PredictiveBandDisplay.from_predictions([0, 1], dist, ax=Figure().subplots(1, 2))
