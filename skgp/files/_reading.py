@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from skgp._typing import Array
 from skgp.estimators._estimator import Estimator
 from skgp.exceptions import InvalidFileError
-from skgp.files._trusted import UPGRADES, Trust
+from skgp.files._trusted import Trust
+from skgp.files._upgrades import UPGRADES
 from skgp.files._writing import NOT_SAVED, NOT_SAVED_PARAMETERS
 
 _DEEPEST: Final = 100  # objects within objects

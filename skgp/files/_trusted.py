@@ -64,7 +64,7 @@ from skgp.estimators._estimator import Estimator
 from skgp.estimators.baselines import cvae, mc_dropout, sghmc
 from skgp.fitting import model
 from skgp.fitting.rows import Rows
-from skgp.fitting.stream import Opening, upgraded
+from skgp.fitting.stream import Opening
 from skgp.fitting.table import Scale
 from skgp.recipes import chain, collapsed, networks
 
@@ -149,10 +149,6 @@ _TRUSTED: Final = {
 }
 NAMES: Final[Mapping[Any, str]] = MappingProxyType(
     {value: name for name, value in {**_TRUSTED, **_ESTIMATORS}.items()}
-)
-# From the fields of a class in files of earlier versions to those that it has now.
-UPGRADES: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(
-    {"skgp:Opening": upgraded}
 )
 
 

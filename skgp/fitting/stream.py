@@ -10,7 +10,7 @@ from skgp._typing import Array
 from skgp.fitting.rows import Rows
 
 ENOUGH: Final = 1000  # distinct rows that settle the start of a model with no more inducing inputs
-_FOR_SCALES: Final = 50  # values whose standard deviation is right to some ten per cent
+FOR_SCALES: Final = 50  # values whose standard deviation is right to some ten per cent
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Opening:
     @property
     def has_scales(self) -> bool:
         """Whether the model has started from enough rows to say what an outlier is."""
-        return self.n_started >= _FOR_SCALES
+        return self.n_started >= FOR_SCALES
 
     def is_due(self, enough: int) -> bool:
         """Whether the model has to start anew."""
         n = len(self.rows.X)
         has_grown = self.n_started < enough and n >= min(2 * self.n_started, enough)
-        is_unsure = (self.n_values < _FOR_SCALES) & (_n_values(self.rows) > 0)
+        is_unsure = (self.n_values < FOR_SCALES) & (_n_values(self.rows) > 0)
         is_sure_now = _n_values(self.rows) >= 2 * self.n_values
         return has_grown or bool((is_unsure & is_sure_now).any())
 
@@ -65,11 +65,11 @@ class Opening:
 
     def is_settled(self, enough: int) -> bool:
         """Whether no further start is needed."""
-        return len(self.rows.X) >= enough and bool((self.n_values >= _FOR_SCALES).all())
+        return len(self.rows.X) >= enough and bool((self.n_values >= FOR_SCALES).all())
 
     def with_known_scales(self, rows: Rows) -> Rows:
         """Rows without the targets of outputs that had few values, whose scales nobody knows."""
-        y = np.where(self.n_values >= _FOR_SCALES, rows.columns[0], np.nan)
+        y = np.where(self.n_values >= FOR_SCALES, rows.columns[0], np.nan)
         return rows._replace(y=y.reshape(rows.y.shape))
 
     def shortened(self, size: int, rng: np.random.RandomState) -> "Opening":
@@ -80,23 +80,16 @@ class Opening:
         n, seen = len(self.rows.X), ~np.isnan(self.rows.columns[0])
         kept = np.arange(n)
         if n > size:
-            rare = np.flatnonzero(seen[:, seen.sum(axis=0) < _FOR_SCALES].any(axis=1))
+            rare = np.flatnonzero(seen[:, seen.sum(axis=0) < FOR_SCALES].any(axis=1))
             rare = rare if 2 * len(rare) <= size else rare[:0]
             others = rng.choice(np.setdiff1d(kept, rare), size - len(rare), replace=False)
             kept = np.sort(np.append(rare, others))
         return Opening(self.rows.take(kept), min(self.n_started, size), self.n_values)
 
 
-def upgraded(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of an opening from those in a file, which may only say which outputs varied."""
-    if "varied" in fields:
-        fields["n_values"] = np.where(fields.pop("varied"), _FOR_SCALES, 0)
-    return fields
-
-
 def opening_after_fit(rows: Rows) -> Opening | None:
     """What a fit of rows that are too few for scales leaves to a stream; None after other fits."""
-    return Opening.of(rows).started() if len(rows.X) < _FOR_SCALES else None
+    return Opening.of(rows).started() if len(rows.X) < FOR_SCALES else None
 
 
 def enough_rows(parameters: Mapping[str, Any]) -> int:
