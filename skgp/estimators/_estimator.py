@@ -54,7 +54,7 @@ from skgp.fitting.progress_report import ProgressReport
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
-from skgp.fitting.stream import Opening, enough_rows, opening_after_fit
+from skgp.fitting.stream import FOR_SCALES, Opening, enough_rows
 from skgp.fitting.table import Table
 
 
@@ -222,8 +222,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if search.scores and held_out is None:
             attributes |= _scores(search.scores)
-        # Also if the fit is interrupted.
-        attributes |= {"_length": plan.n_epochs, "_opening": opening_after_fit(rows)}
+        # Also if the fit is interrupted. A stream does not keep the scales of few rows.
+        opening = Opening.of(rows).started() if len(rows.X) < FOR_SCALES else None
+        attributes |= {"_length": plan.n_epochs, "_opening": opening}
         learned = partial(self._fitted_attributes, recipe, table, attributes)
         size = plan.n_epochs, plan.n_batches(table.n_rows)
         of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
@@ -251,7 +252,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 on_epoch=on_epoch,
                 progress=of_fit,
             )
-        self._set(learned(model, history))
+        self.__dict__.update(learned(model, history))
         self.n_samples_seen_ = table.n_data
         self._n_rows_seen = self._n_rows_fitted = ranks.count(n_rows)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
@@ -301,7 +302,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         model, curve = chunk.stream.model, [*getattr(self, "loss_curve_", []), chunk.loss]
         if recipe.divergence is not None:
             attributes["_beta_reg"] = recipe.divergence(model, chunk.n_data)
-        self._set(self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve)))
+        learned = self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve))
+        self.__dict__.update(learned)
         self.n_samples_seen_, self._n_rows_seen = chunk.stream.n_seen, chunk.stream.n_rows
         self._optimizer_state, self._opening = chunk.stream.optimizer_state, chunk.stream.opening
         return report
@@ -328,9 +330,11 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         return rows
 
     def _continues(self) -> bool:
-        goes_on = bool(getattr(self, "warm_start", False)) and self.__sklearn_is_fitted__()
+        if not (getattr(self, "warm_start", False) and self.__sklearn_is_fitted__()):
+            return False
         # The scales of a stream that has just begun are not those of a fit.
-        return goes_on and (self._opening is None or getattr(self, "_n_rows_fitted", 0) > 0)
+        has_scales = self._opening is None or self._opening.has_scales
+        return has_scales or getattr(self, "_n_rows_fitted", 0) > 0
 
     def _outliers_to_check(self, rows: Rows) -> list[Warning]:
         """At most one warning of rows far outside of those that a warm start has seen."""
@@ -366,10 +370,6 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "_beta_reg": recipe.divergence and recipe.divergence(model, table.n_data),
             **remembered,
         }
-
-    def _set(self, attributes: dict[str, Any]) -> None:
-        for name, value in attributes.items():
-            setattr(self, name, value)
 
     # ------------------------------------------------------------- predict
 

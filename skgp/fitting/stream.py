@@ -87,11 +87,6 @@ class Opening:
         return Opening(self.rows.take(kept), min(self.n_started, size), self.n_values)
 
 
-def opening_after_fit(rows: Rows) -> Opening | None:
-    """What a fit of rows that are too few for scales leaves to a stream; None after other fits."""
-    return Opening.of(rows).started() if len(rows.X) < FOR_SCALES else None
-
-
 def enough_rows(parameters: Mapping[str, Any]) -> int:
     """Distinct rows that settle the start of a model: at least its largest set of inducing inputs.
 

@@ -113,8 +113,10 @@ class LatentLayers:
             unit = (setup.weight @ numbers.square() / setup.weight.sum()).sqrt()
             unit = torch.where(unit > _STANDARD, unit, 1.0)
             return Amortized(torch.cat([skip, unseen], -1), generator, unit)
-        shape = setup.n_rows, self.latent_dim
-        return Free(torch.randn(shape, generator=generator, dtype=torch.float32))
+        mean = torch.empty(setup.n_rows, self.latent_dim, dtype=torch.float32)
+        by_content = torch.from_numpy(np.lexsort((setup.weight, setup.keys)))
+        mean[by_content] = torch.randn(mean.shape, generator=generator, dtype=mean.dtype)
+        return Free(mean)
 
 
 def latent_blocks(

@@ -13,7 +13,7 @@ from contract_cases import (
 )
 from sklearn.base import clone
 
-from skgp import FITCRegressor, SVGPClassifier, SVGPRegressor
+from skgp import FITCRegressor, IWDGPRegressor, SVGPClassifier, SVGPRegressor
 from skgp.scoring import nll
 
 CASES = tuple(case for case in MINIBATCH_REGRESSORS if case in ONE_PER_CLASS) + CLASSIFIERS
@@ -175,3 +175,14 @@ def test_the_rows_of_the_start_count_by_their_weights() -> None:
     model.fit(X, y, weight)
     assert (np.abs(model.inducing_points_) < 4.0).all(axis=1).sum() >= 38
     assert model.score(near, y[4000:]) > alone - 0.01
+
+
+def test_latent_covariates_of_each_row_do_not_depend_on_the_order() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (60, 2))
+    y, order = np.sin(2.0 * X[:, 0]) + 0.2 * rng.normal(size=60), rng.permutation(60)
+    model = IWDGPRegressor(
+        architecture="LV-GP", n_inducing=8, max_iter=5, amortized=False, random_state=0
+    )
+    losses = [clone(model).fit(X[i], y[i]).loss_curve_ for i in (np.arange(60), order)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)

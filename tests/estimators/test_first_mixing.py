@@ -19,7 +19,7 @@ def _setup(x):
     return SimpleNamespace(
         x=torch.from_numpy(x),
         observed_weight=weight,
-        few=lambda: (torch.arange(len(x)), weight),
+        subsample=lambda: (torch.arange(len(x)), weight),
         shared_centres=lambda x, weight, n: x[:n],
         lengthscale=lambda x: x.shape[1] ** 0.5,
     )

@@ -28,7 +28,7 @@ def _setup(X, Y):
     return SimpleNamespace(
         x=x,
         Y=Y,
-        few=lambda: few,
+        subsample=lambda: few,
         centres=lambda x, n: x[:: max(1, len(x) // n)],
         observed_weight=weight,
     )
@@ -64,7 +64,7 @@ def test_a_column_that_varies_in_other_rows_alone_keeps_its_unit(rng, value):
     X[0, 1] += 1.0
     setup = _setup(X, Y)
     rows = torch.arange(1, 120)
-    setup.few = lambda: (rows, torch.full((119,), 4.98).double())
+    setup.subsample = lambda: (rows, torch.full((119,), 4.98).double())
     gps = OutputGPs.of(setup, 40)
     assert gps.x_scale.unit[1] == 1.0
     assert gps.gps.layer.Z.abs().max() < 5.0
