@@ -114,16 +114,16 @@ def test_a_fit_that_ends_amid_a_prediction_does_not_mix_with_it(
 
     expected = answer()
     scaled = []
-    original = sys.modules["skgp.fitting.predict"].scale_inputs
+    original = sys.modules["skgp.fitting.model"].scale_inputs
 
     def refit(*args: Any) -> Any:
         scaled.append(args)
         if len(scaled) == 2:
-            monkeypatch.setattr("skgp.fitting.predict.scale_inputs", original)
+            monkeypatch.setattr("skgp.fitting.model.scale_inputs", original)
             model.fit(*other)
         return original(*args)
 
-    monkeypatch.setattr("skgp.fitting.predict.scale_inputs", refit)
+    monkeypatch.setattr("skgp.fitting.model.scale_inputs", refit)
     np.testing.assert_array_equal(answer(), expected)
     assert len(scaled) == 2
     if not is_embedding:
