@@ -60,7 +60,7 @@ class Classifier(ClassifierMixin, Estimator):
         X_val, y_val, sample_weight_val : array-like, optional
             Held-out rows, of classes that are in y: their mean log probability is recorded after
             each epoch and decides when to stop, where `early_stopping` says that held-out rows do.
-            Without them it holds out `validation_fraction` of the rows.
+            Without them it holds out `validation_fraction` of the rows, copies of a row together.
 
         Returns
         -------
