@@ -30,8 +30,8 @@ def r2_of_observed(y: Any, mean: FloatArray, names: Names, sample_weight: Any = 
     Raises
     ------
     ValueError
-        For columns of y in another order than `names`, of which one misses all entries but one, or
-        of another shape than `mean`.
+        For columns of y in another order than `names`, with fewer than two observed entries, or of
+        another shape than `mean`.
     """
     check_order("y", output_names(y), names)
     values = target_values(y, "y")

@@ -102,8 +102,8 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
         super()._check_member()
         if isinstance(self.estimator, FixedThresholdClassifier | TunedThresholdClassifierCV):
             raise ValueError(
-                f"CrossFittedClassifier has no use for the threshold of {self.estimator}, because "
-                "it predicts from the mean of probabilities: put it around CrossFittedClassifier"
+                "CrossFittedClassifier predicts from the mean of probabilities and leaves out the "
+                f"threshold of {type(self.estimator).__name__}: put it around CrossFittedClassifier"
             )
 
     # -------------------------------------------------------------- predict

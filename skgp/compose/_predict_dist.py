@@ -166,7 +166,7 @@ def sample_joint(model: Any, X: Any, n_samples: int, random_state: Any) -> Any:
 
 
 def _of_members(model: Any, X: Any) -> Any:
-    """The distribution that follows from those of the members of an ensemble; others' own."""
+    """The distribution of an ensemble from those of its members, or what another regressor says."""
     # They come with many modules, which `import skgp` does not need.
     from sklearn.ensemble import BaggingRegressor, StackingRegressor, VotingRegressor
 

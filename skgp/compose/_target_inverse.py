@@ -58,7 +58,7 @@ def invert_target(dist: Any, transformers: Sequence[Any]) -> Any:
         loc, scale = affine
         return dist.affine(loc, scale) if len(dist.shape) == 2 else dist.affine(loc[0], scale[0])
     if affine is not None and not np.any(affine[0]) and np.all(affine[1] == 1.0):
-        return dist  # as of counts, which nothing else than the identity maps to counts
+        return dist  # under the identity, of counts too
     if isinstance(dist, CountMixture):
         raise TypeError(
             f"{_names(transformers)} cannot transform a CountMixture: a likelihood of counts takes "

@@ -10,7 +10,7 @@ from skgp.fitting.stream import FOR_SCALES
 
 
 def _opening(fields: dict[str, Any]) -> dict[str, Any]:
-    """An opening that only says which outputs varied: these had values enough for a scale."""
+    """An opening that only says which outputs varied: these had enough values for a scale."""
     if isinstance(fields.get("varied"), np.ndarray):
         fields["n_values"] = np.where(fields.pop("varied"), FOR_SCALES, 0)
     return fields

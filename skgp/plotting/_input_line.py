@@ -154,8 +154,8 @@ def _grid_values(
         there = np.unique(observed[~np.isnan(observed)])
         if len(there) < 2:
             raise ValueError(
-                f"{name!r} has no two values in the rows of X, through which a line would go: pass "
-                "rows that differ in it, or the values by grid="
+                f"{name!r} has the same value in all rows of X: pass rows that differ in it, or "
+                "values by grid="
             )
         if is_discrete and len(there) <= values:
             return there

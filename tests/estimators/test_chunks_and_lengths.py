@@ -143,6 +143,7 @@ def test_a_stream_after_a_fit_of_few_rows_finds_its_scales(n_rows: int) -> None:
     for start in range(100, 2000, 200):
         model.partial_fit(X[start : start + 200], y[start : start + 200])
     assert nll(y[2000:], model.predict_dist(X[2000:])) < 0.3  # 1.0 of a constant
+    assert model._n_rows_fitted == 0  # nothing is left of the fit, from which rates would rise
     assert SVGPRegressor(max_iter=1).fit(X[:50], y[:50])._opening is None
 
 

@@ -253,7 +253,7 @@ def test_codes_stay_codes(ax: Axes, values: list[Any]) -> None:
     [
         (pd.date_range("2020", periods=9), "the column 'c' holds dates or times: convert dates"),
         (list("abcabcabc"), "the column 'c' of .* holds no numbers.*choose another column"),
-        ([1.0] * 9, "'c' has no two values in the rows of X.*by grid="),
+        ([1.0] * 9, "'c' has the same value in all rows of X.*by grid="),
     ],
     ids=["dates", "texts", "constant"],
 )
