@@ -69,6 +69,7 @@ LEVELS = (
     ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.mixing", "skgp.recipes.warping"),
     ("skgp.recipes.stack",),
     (
+        "skgp.recipes.classes",
         "skgp.recipes.collapsed",
         "skgp.recipes.hidden",
         "skgp.recipes.latent",
@@ -79,8 +80,19 @@ LEVELS = (
         "skgp.recipes.sizes",
         "skgp.recipes.tops",
     ),
-    ("skgp.recipes.assemble", "skgp.recipes.networks", "skgp.recipes.readouts"),
-    ("skgp.recipes.readout_recipes",),
+    (
+        "skgp.recipes.assemble",
+        "skgp.recipes.exact",
+        "skgp.recipes.fitc",
+        "skgp.recipes.networks",
+        "skgp.recipes.optimum",
+        "skgp.recipes.readouts",
+    ),
+    (
+        "skgp.recipes.autoencoder",
+        "skgp.recipes.dropout",
+        "skgp.recipes.readout_recipes",
+    ),
     (
         "skgp.estimators._attributes",
         "skgp.estimators._documentation",

@@ -19,7 +19,7 @@ from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
 from skgp.fitting.rows import Rows, check_labels, check_observed
 from skgp.fitting.splits import split_by_class
-from skgp.recipes.outputs import Classes
+from skgp.recipes.classes import Classes
 
 
 class Classifier(ClassifierMixin, Estimator):

@@ -16,7 +16,7 @@ from skgp.distributions import ContinuousDistribution, NormalMixture
 from skgp.estimators import _attributes, _joint
 from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import TargetSpec, observed
-from skgp.fitting.kinds import BOUNDS, KINDS, REALS, Kind
+from skgp.fitting.kinds import KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
 from skgp.fitting.rows import (
     Rows,
@@ -282,7 +282,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         ValueError
             For bounds of censored targets, which have none, and for columns in another order.
         """
-        if self._kind is BOUNDS and np.ndim(y) == 2:
+        if self._kind.are_bounds and np.ndim(y) == 2:
             raise ValueError(
                 "bounds of censored targets have no R^2: pass scoring=skgp.scoring.neg_nll_scorer"
             )
@@ -299,7 +299,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = True
-        tags.target_tags.multi_output = self._kind is not BOUNDS
+        tags.target_tags.multi_output = not self._kind.are_bounds
         return tags
 
     def _read(self, X: Any, y: Any, weight: Any, held_out: Any, *noise: Any) -> tuple[Any, Any]:
@@ -342,7 +342,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
 
     def _names_of(self, y: Any) -> tuple[str, ...] | None:
         """Those that targets give to the outputs: bounds are no outputs."""
-        return None if self._kind is BOUNDS else output_names(y)
+        return None if self._kind.are_bounds else output_names(y)
 
     def _targets(self) -> TargetSpec:
         kind = self._kind

@@ -13,8 +13,8 @@ from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
+from skgp.recipes.classes import Classes
 from skgp.recipes.hidden import Samples, hidden_layers
-from skgp.recipes.outputs import Classes
 from skgp.recipes.warping import Warping
 
 

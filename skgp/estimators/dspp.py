@@ -25,7 +25,7 @@ from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import INITIAL_VAR, InitialValues, refined_start
+from skgp.recipes.stack import INITIAL_VAR, InitialValues
 from skgp.recipes.warping import Warping
 
 
@@ -219,7 +219,7 @@ class DSPPRegressor(GPRegressor):
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             optimizer=partial(adam_by_layers, self.initial_noise, self.learning_rate_init),
             epochs=replace(SIGMA_POINT_EPOCHS, steady=LONGER_STEPS),
-            start=refined_start,
+            start="optimum",
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -13,7 +13,8 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.fit import scaled_table
 from skgp.fitting.recipe import Recipe
-from skgp.recipes.collapsed import build_exact, collapsed_recipe, conditioned_on, release
+from skgp.recipes.collapsed import collapsed_recipe
+from skgp.recipes.exact import build_exact, conditioned_on, release
 
 
 @family(

@@ -11,7 +11,8 @@ from skgp.estimators._fit_groups import ITERATIONS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
-from skgp.recipes.collapsed import build_fitc, collapsed_recipe
+from skgp.recipes.collapsed import collapsed_recipe
+from skgp.recipes.fitc import build_fitc
 
 
 @family(texts={"auto_dtype": "float64"}, max_iter=ITERATIONS)

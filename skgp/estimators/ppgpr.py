@@ -19,7 +19,7 @@ from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_share, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import ALL_INDUCING, InitialValues, no_start, refined_start, sparse_top
+from skgp.recipes.stack import ALL_INDUCING, InitialValues, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
@@ -244,7 +244,7 @@ class PPGPRRegressor(GPRegressor):
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=replace(PREDICTIVE_EPOCHS, steady=LONGER_STEPS),
-            start=refined_start if has_basis else no_start,
+            start="optimum" if has_basis else "given",
             all_inducing=ALL_INDUCING,
         )
 

@@ -12,7 +12,7 @@ from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
-from skgp.recipes.outputs import Classes
+from skgp.recipes.classes import Classes
 from skgp.recipes.stack import sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping

@@ -14,11 +14,11 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import stack_recipe
-from skgp.recipes.collapsed import with_optimum
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
+from skgp.recipes.optimum import with_optimum
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import MOST_FIXED_INDUCING, InitialValues, no_start
+from skgp.recipes.stack import MOST_FIXED_INDUCING, InitialValues
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -196,6 +196,6 @@ class SVGPRegressor(GPRegressor):
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
             return recipe()
-        short = recipe(start=no_start, all_inducing=MOST_FIXED_INDUCING)
+        short = recipe(start="given", all_inducing=MOST_FIXED_INDUCING)
         is_standardised = self.normalize_X and self.normalize_y
         return with_optimum(recipe(), short, is_standardised=is_standardised)

@@ -12,7 +12,7 @@ from skgp.estimators._fit_groups import EPOCHS_OF_CLASSES
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import CLASS_EPOCHS, ONE_FUNCTION_EPOCHS, stack_recipe
-from skgp.recipes.outputs import Classes
+from skgp.recipes.classes import Classes
 from skgp.recipes.warping import Warping
 
 

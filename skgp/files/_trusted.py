@@ -66,7 +66,10 @@ from skgp.fitting import model
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Scale
-from skgp.recipes import chain, collapsed, networks
+from skgp.recipes import autoencoder, chain
+from skgp.recipes import dropout as dropout_recipe
+from skgp.recipes import exact as exact_recipe
+from skgp.recipes import fitc as fitc_recipe
 
 _FAMILIES: Final = (
     *(cvae, dgp, dgp_classifier, dspp, dspp_classifier, exact, fitc, gprn, iwdgp, mc_dropout),
@@ -75,7 +78,8 @@ _FAMILIES: Final = (
     *(sghmc, svgp, svgp_classifier, vfitc),
 )
 _PARTS: Final = (  # where the torch modules of a model are defined
-    *(bernoulli, chain, collapsed, continuous, counts, cvae_network, dropout, exact_layer),
+    *(autoencoder, bernoulli, chain, continuous, counts, cvae_network, dropout, dropout_recipe),
+    *(exact_layer, exact_recipe, fitc_recipe),
     *(features, gaussian),
     *(
         censored,
@@ -86,7 +90,6 @@ _PARTS: Final = (  # where the torch modules of a model are defined
         markov_chain,
         mixing,
         model,
-        networks,
         noisy,
         ordinal,
     ),

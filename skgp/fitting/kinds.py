@@ -37,6 +37,8 @@ class Kind:
         Of what is predicted for a row.
     values : callable (array (n, P), weights or None) -> array (n, P')
         What they are scaled by.
+    are_bounds : bool
+        Whether an entry is an interval: two columns are one output then.
     can_scale : bool
         Whether `normalize_y` applies: they have no scale of their own.
     missing : str
@@ -49,6 +51,7 @@ class Kind:
     check: Callable[[Array, str], None] = any_targets
     shape: Callable[[Array], tuple[int, ...]] = outputs_of
     values: Callable[[Array, Array | None], Array] = unchanged
+    are_bounds: bool = False
     can_scale: bool = True
     missing: str = "NaN"
     remedy: str = "drop the column"
@@ -56,10 +59,11 @@ class Kind:
 
 REALS: Final = Kind()
 _COUNTS: Final = Kind(check=check_counts, can_scale=False)
-BOUNDS: Final = Kind(
+_BOUNDS: Final = Kind(
     read=read_bounds,
     shape=one_output,
     values=imputed,
+    are_bounds=True,
     missing="an infinite bound",
     remedy="add rows whose bound is finite there, such as observed ones with two equal bounds",
 )
@@ -69,7 +73,7 @@ KINDS: Final = MappingProxyType(
     {
         "poisson": _COUNTS,
         "negative_binomial": _COUNTS,
-        "censored": BOUNDS,
+        "censored": _BOUNDS,
         "student_t": _WITH_OUTLIERS,
     }
 )

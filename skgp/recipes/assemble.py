@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from skgp.core.layers.posteriors import Covariance
-from skgp.core.marginal.starts import start_hyperparameters
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
@@ -60,7 +59,7 @@ def stack_recipe(
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float, int], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
-    start: Start = start_hyperparameters,
+    start: Start = "descent",
     initial_values: InitialValues = USUAL_VALUES,
     all_inducing: int = 0,
 ) -> Recipe:

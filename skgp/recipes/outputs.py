@@ -1,4 +1,4 @@
-"""From latent functions to outputs: mixed with Gaussian noise, observed otherwise, or classes."""
+"""From latent functions to targets of regressors: mixed with normal noise, or observed otherwise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,16 +9,11 @@ from torch import Tensor
 
 from skgp.core.bounds import imputed
 from skgp.core.bulk import within_reach
-from skgp.core.likelihoods.bernoulli import Logit, Probit
 from skgp.core.likelihoods.censored import Censored
-from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.counts import NegativeBinomial, Poisson
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
 from skgp.core.likelihoods.likelihood import Observation
-from skgp.core.likelihoods.ordinal import Ordinal
-from skgp.core.likelihoods.robust_max import RobustMax
-from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.marginal.starts import principal_axes
 from skgp.core.nodes.rules import NodeRule
@@ -30,17 +25,10 @@ from skgp.recipes.mixing import likely_mixing
 from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
 
-_DRAWS: Final = 16  # of the softmax, for each row of a training step
 _LEAST_VAR: Final = 1e-6  # of a principal direction, targets being scaled
-_NODES: Final = 512  # of the softmax, in a prediction
-# Variance of the residuals of a least-squares fit to labels. Where they are smaller the classes are
-# easily told apart: the function of two classes, whose link has noise of its own, starts larger.
-_RESIDUAL: Final = 0.5
-OF_TWO: Final = ("probit", "logit")
 LikelihoodName = Literal[
     "normal", "student_t", "heteroscedastic", "poisson", "negative_binomial", "censored"
 ]
-_LEAST_SHARE: Final = 1e-15  # of a class: one minus it is below one
 _LEAST_COUNT: Final = 0.5  # added to counts, whose logs are then finite
 _NEIGHBOURS: Final = 10  # whose mean a residual is taken from
 _MOST_NEIGHBOURS: Final = 3000  # rows among which these are
@@ -89,13 +77,12 @@ class Coregionalised:
             latent = torch.linalg.pinv(mixing) @ Y.mT
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor, mixing).double()
 
-        def start(noise_var: Tensor) -> None:
-            likelihood.start(noise_var if mixing is None else mixing.square() @ noise_var)
-
-        def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
+        def model(stack: Stack, x: Tensor, nodes: NodeRule, noise_var: Tensor | None) -> Model:
+            if noise_var is not None:
+                likelihood.start(noise_var if mixing is None else mixing.square() @ noise_var)
             return Model(Layers(stack), likelihood, nodes)
 
-        return Outputs(latent, start, model)
+        return Outputs(latent, model)
 
 
 @dataclass(frozen=True)
@@ -157,17 +144,22 @@ def _observed(
     likelihood: Observation,
     functions: Tensor,
     weight: Tensor,
-    start: Callable[[Tensor], None] = lambda noise_var: None,
+    start: Callable[[Tensor], None] | None = None,
 ) -> Outputs:
-    """Functions that start at values (W, n), around their means, with weights (n,)."""
+    """Functions that start at values (W, n), around their means, with weights (n,).
+
+    `start` takes the noise variances (W,), if the likelihood has a noise that has to start.
+    """
     offset = functions @ weight / weight.sum()
 
-    def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
+    def model(stack: Stack, x: Tensor, nodes: NodeRule, noise_var: Tensor | None) -> Model:
+        if start is not None and noise_var is not None:
+            start(noise_var)
         with torch.no_grad():
             stack.top.mean.copy_(offset)
         return Model(Layers(stack), likelihood, nodes)
 
-    return Outputs(functions - offset.unsqueeze(-1), start, model)
+    return Outputs(functions - offset.unsqueeze(-1), model)
 
 
 def _log_noise(x: Tensor, Y: Tensor, weight: Tensor, least: float) -> Tensor:
@@ -214,91 +206,3 @@ def principal_mixing(Y: Tensor, weight: Tensor, n_latents: int) -> Tensor:
     """
     variances, directions = principal_axes((Y.mT * weight) @ Y / weight.sum())
     return directions[:, :n_latents] * variances[:n_latents].clamp_min(_LEAST_VAR).sqrt()
-
-
-@dataclass(frozen=True)
-class Classes:
-    """Parameter group: the likelihood of classes."""
-
-    likelihood: str
-    label_noise: float
-
-    def __call__(self, of_several: str, spec: StackSpec, setup: Setup) -> Outputs:
-        """Least squares for labels of plus and minus one unit are where the functions start.
-
-        `of_several` is what likelihood="auto" means for three classes or more.
-        """
-        likelihood = self._make(
-            of_several, setup.groups.shape[1], setup.seed_for("classes")
-        ).double()
-        codes = setup.Y[:, 0].long()
-        # A class may be missing from a chunk, of which equal rows may be one.
-        least = max(0.5 / max(setup.n_rows, setup.n_data), _LEAST_SHARE)
-        if isinstance(likelihood, Ordinal):
-            offset, centred = _in_order(likelihood, codes, setup.weight, least)
-        else:
-            signs = 2.0 * torch.nn.functional.one_hot(codes, likelihood.n_classes).mT.double() - 1.0
-            signs = signs[-likelihood.n_latents :]
-            share = (1.0 + signs @ setup.weight / setup.weight.sum()) / 2.0
-            offset = torch.special.ndtri(share.clamp(least, 1.0 - least))
-            centred = signs - (2.0 * share - 1.0).unsqueeze(-1)
-        residual = torch.full_like(offset, _RESIDUAL)
-
-        def start(noise_var: Tensor) -> None:
-            residual.copy_(noise_var)
-
-        def model(stack: Stack, x: Tensor, nodes: NodeRule) -> Model:
-            with torch.no_grad():
-                stack.top.mean.copy_(offset)
-                if likelihood.n_latents == 1:
-                    factor = (_RESIDUAL / residual).clamp_min(1.0)
-                    stack.top.kernel.magnify(factor)
-                    if isinstance(likelihood, Ordinal) and likelihood.n_classes > 2:
-                        # The thresholds, so far of a standard normal, divide f plus noise.
-                        variance = centred.square() @ setup.weight / setup.weight.sum()
-                        scale = (1.0 + (variance - residual).clamp_min(0.0) * factor).sqrt()
-                        likelihood.start(likelihood.thresholds * scale)
-                        stack.top.mean.mul_(scale)
-            return Model(Layers(stack), likelihood, nodes)
-
-        return Outputs(likelihood.start_scale * centred, start, model)
-
-    def n_latents(self, n_classes: int) -> int:
-        """Number of latent functions: one for two classes and a link or an order, else one each."""
-        has_link = n_classes == 2 and self.likelihood in ("auto", *OF_TWO)
-        return 1 if has_link or self.likelihood == "ordinal" else n_classes
-
-    def _make(self, of_several: str, n_classes: int, seed: int) -> ClassLikelihood:
-        name = self.likelihood
-        if name == "auto":
-            name = "probit" if n_classes == 2 else of_several
-        if name in OF_TWO:
-            if n_classes > 2:
-                raise ValueError(
-                    f"likelihood={name!r} is for two classes, and y has {n_classes}: use "
-                    "'robust-max', 'softmax' or 'auto'"
-                )
-            return Probit() if name == "probit" else Logit()
-        if name == "ordinal":
-            return Ordinal(n_classes)
-        if name == "softmax":
-            return Softmax(n_classes, _DRAWS, _NODES, seed)
-        return RobustMax(n_classes, self.label_noise)
-
-
-def _in_order(
-    likelihood: Ordinal, codes: Tensor, weight: Tensor, least: float
-) -> tuple[Tensor, Tensor]:
-    """Prior mean (1,) and start (1, n) of the function of ordered classes; starts the thresholds.
-
-    They are those that divide a standard normal in proportion to the classes. The function starts
-    at ridits (Bross 1958), the shares of lower classes plus half of a row's own, which have mean
-    one half; of two classes they are as far apart as the labels of `Probit` if multiplied by four.
-    """
-    labels = torch.nn.functional.one_hot(codes, likelihood.n_classes).double()
-    share = weight @ labels / weight.sum()
-    up_to = share.cumsum(0)
-    cuts = torch.special.ndtri(up_to[:-1].clamp(least, 1.0 - least))
-    likelihood.start(cuts)
-    ridits = labels @ (up_to - 0.5 * share)
-    return -cuts[:1], 4.0 * (ridits - 0.5).unsqueeze(0)

@@ -95,6 +95,5 @@ def embedding_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) ->
         dtype=partial(float64_if_one_batch, p.batch_size),
         complete=with_latent_inputs,
         repeats=stack_repeats,
-        why_no_stream="each row has a posterior of its own",
         passes=Passes(p.compile),
     )

@@ -233,18 +233,17 @@ class ReadoutOutputs:
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
         n_annealing = self.inference.kl_annealing * count_batches(setup.n_rows, spec.batch_size)
 
-        def model(layers: Stack, x: Tensor, nodes: NodeRule) -> Model:
+        square = principal.square()
+
+        def model(layers: Stack, x: Tensor, nodes: NodeRule, noise_var: Tensor | None) -> Model:
+            if noise_var is not None:
+                likelihood.start((square @ noise_var + rest).clamp_min(_LEAST_NOISE))
             mixing, mixing_layer = self.mixing(spec, setup, x, start)
             readout = Readout(units, mixing).double()
             stack = ReadoutStack(cast(GPStack, layers), readout, mixing_layer, n_annealing)
             return Model(Layers(stack), likelihood, nodes)
 
-        square = principal.square()
-        return Outputs(
-            latent.mT,
-            lambda noise_var: likelihood.start((square @ noise_var + rest).clamp_min(_LEAST_NOISE)),
-            model,
-        )
+        return Outputs(latent.mT, model)
 
     def nodes(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
         """Rule for hidden layers of these widths and for the units."""

@@ -15,7 +15,6 @@ from skgp.recipes.stack import (
     MOST_FIXED_INDUCING,
     StackSpec,
     build_stack,
-    refined_start,
 )
 
 Build = Callable[[Setup], Model]
@@ -57,7 +56,7 @@ class FoundSizes:
         """
         spec, top = self.spec, model.stack.top
         *hidden, n_top = _n_inducing(model)
-        is_apt = spec.start is refined_start and spec.initial_values.initial_noise is None
+        is_apt = spec.start == "optimum" and spec.initial_values.initial_noise is None
         is_plain = type(top) is SparseGP and spec.covariance != "delta"
         if not (is_apt and is_plain) or len(top.kernel.variance) > 1:
             return None

@@ -14,10 +14,7 @@ from skgp.core.kernels.kernel import Kernel, KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
-from skgp.core.marginal.starts import (
-    start_hyperparameters,
-    start_posterior,
-)
+from skgp.core.marginal.starts import start_hyperparameters, start_posterior
 from skgp.core.networks.features import (
     FeatureExtractor,
     make_features,
@@ -134,32 +131,18 @@ class Outputs(NamedTuple):
     ----------
     latent : Tensor of shape (W, n)
         What each latent function is at the setup's rows, if it is fitted to them.
-    start : callable noise variances (W,)
-        Called with those of the fits.
-    model : callable (stack, features (n, F) of the setup's rows, rule) -> Model
-        With what stands between the layers and the likelihood.
+    model : callable (stack, features (n, F) of the setup's rows, rule, noise) -> Model
+        With what stands between the layers and the likelihood, whose noise starts at what the
+        functions leave (W,), or, if that is None, at its usual value.
     """
 
     latent: Tensor
-    start: Callable[[Tensor], None]
-    model: Callable[[Stack, Tensor, NodeRule], Model]
+    model: Callable[[Stack, Tensor, NodeRule, Tensor | None], Model]
 
 
 MakeBelow = Callable[["StackSpec", Setup, Tensor], Below]
 Top = Callable[["StackSpec", Setup, Kernel, Tensor, int], SparseLayer]
-Start = Callable[[SparseLayer, Tensor, Tensor, Tensor, float], Tensor]
-
-
-def refined_start(
-    layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float
-) -> Tensor:
-    """An optimum of the bound, and the noise variances (W,) that go with it."""
-    return start_hyperparameters(layer, x, y, weight, noise_var, refined=True)
-
-
-def no_start(layer: SparseLayer, x: Tensor, y: Tensor, weight: Tensor, noise_var: float) -> Tensor:
-    """A kernel that begins as it is, with the initial noise variances (W,)."""
-    return torch.full_like(y[:, 0], noise_var)
+Start = Literal["given", "descent", "optimum"]
 
 
 def no_hidden(spec: "StackSpec", setup: Setup, x: Tensor) -> Below:
@@ -229,9 +212,9 @@ class StackSpec:
         Whether the name of a kernel stands for one lengthscale for each input.
     pulled : bool
         Whether a prior pulls the lengthscales of such a kernel together.
-    start : callable as `start_hyperparameters`
-        Where kernel and noise start. `refined_start` is for an objective that has a gradient at
-        the optimum of the bound.
+    start : {"given", "descent", "optimum"}
+        Where kernel and noise start: at their given values, after a short descent of the collapsed
+        bound, or at its optimum, for an objective that has a gradient there.
     initial_values : InitialValues
         With a noise there, that is where kernel and noise start.
     all_inducing : int
@@ -253,7 +236,7 @@ class StackSpec:
     shares_kernel: bool | Literal["auto"] = False
     ard: bool = True
     pulled: bool = False
-    start: Start = start_hyperparameters
+    start: Start = "descent"
     initial_values: InitialValues = USUAL_VALUES
     all_inducing: int = 0
     is_flat: bool = False
@@ -264,7 +247,7 @@ class StackSpec:
     @property
     def starts_at_optimum(self) -> bool:
         """Whether the top layer of a data set of one batch begins at an optimum or goes to it."""
-        return self.start is refined_start or self.all_inducing > 0
+        return self.start == "optimum" or self.all_inducing > 0
 
     def shares(self, n_gps: int) -> bool:
         """Whether so many GPs of a layer share a kernel."""
@@ -300,9 +283,7 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
             outputs = outputs._replace(latent=outputs.latent - top.mean_network(below.h).mT)
 
     top, noise_var = _start(spec, setup, below, outputs.latent, top)
-    if noise_var is not None:
-        outputs.start(noise_var)
-    model = outputs.model(below.stack(top, features), x, below.nodes)
+    model = outputs.model(below.stack(top, features), x, below.nodes, noise_var)
     if spec.initial_values.prior_mean == "zero":
         for layer in model.stack.layers:
             layer.mean.requires_grad_(False)
@@ -333,12 +314,14 @@ def _start(
     """
     given = spec.initial_values.initial_noise
     is_fitted = not below.n_layers or count_batches(len(below.h), spec.batch_size) == 1
-    if not is_fitted and (given is not None or spec.start is not refined_start):
+    if not is_fitted and (given is not None or spec.start != "optimum"):
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started = deepcopy(top)
-    start, noise = (spec.start, INITIAL_NOISE) if given is None else (no_start, given)
-    few, weight = setup.subsample()
-    noise_var = start(started, below.h[few], latent[:, few], weight, noise)
+    noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
+    if given is None and spec.start != "given":
+        few, weight = setup.subsample()
+        rows, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
+        noise_var = start_hyperparameters(started, *rows, INITIAL_NOISE, refined=refined)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
     copies = setup.n_data / float(setup.weight.sum())

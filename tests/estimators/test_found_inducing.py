@@ -69,7 +69,7 @@ def test_a_ppgpr_has_an_inducing_input_for_each_row_of_one_output(n, n_outputs, 
 @pytest.mark.parametrize("noise", [0.0, 0.5])  # exact copies, and other targets of the same inputs
 @pytest.mark.parametrize("make", [PPGPRRegressor, SVGPRegressor])
 def test_copies_of_an_input_count_once(make, noise, monkeypatch):
-    monkeypatch.setattr("skgp.recipes.collapsed._BOUND_ITERATIONS", 2)
+    monkeypatch.setattr("skgp.recipes.optimum._BOUND_ITERATIONS", 2)
     X, y = _rows(350, 0.5)
     X, y = np.tile(X, (2, 1)), np.tile(y, 2)
     y += noise * np.random.default_rng(1).standard_normal(len(y))
@@ -110,7 +110,7 @@ def test_a_larger_top_layer_takes_shorter_steps():
     [(400, {}, 400), (400, {"max_iter": 2}, 300), (1600, {}, 300), (400, {"n_inducing": 50}, 50)],
 )
 def test_an_optimum_has_an_inducing_input_for_each_row(n, params, number, monkeypatch):
-    monkeypatch.setattr("skgp.recipes.collapsed._BOUND_ITERATIONS", 2)
+    monkeypatch.setattr("skgp.recipes.optimum._BOUND_ITERATIONS", 2)
     model = SVGPRegressor(random_state=0, **params).fit(*_rows(n, 0.5))
     assert _numbers(model) == [number]
 

@@ -8,13 +8,8 @@ from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import Regressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.networks import (
-    LatentVariables,
-    Network,
-    autoencoder_loss,
-    build_autoencoder,
-    network_recipe,
-)
+from skgp.recipes.autoencoder import LatentVariables, autoencoder_loss, build_autoencoder
+from skgp.recipes.networks import Network, network_recipe
 
 
 @family(

@@ -8,7 +8,8 @@ from skgp.estimators._entries import Deviation
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import Regressor
 from skgp.fitting.recipe import Recipe, pick
-from skgp.recipes.networks import Dropout, Network, build_dropout, masked_loss, network_recipe
+from skgp.recipes.dropout import Dropout, build_dropout, masked_loss
+from skgp.recipes.networks import Network, network_recipe
 
 
 @family(n_samples=Deviation(default="50"), learning_rate_init=Deviation(default="0.01"))
