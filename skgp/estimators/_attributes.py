@@ -26,17 +26,18 @@ def lengthscales(estimator: Any) -> Array:
     mean of the column. Where several parts of a gpytorch kernel see a column, it is the smallest
     of theirs, NaN if none of them has any; it is infinite for columns that no part sees.
     """
-    model = _model(estimator)
+    fitted = estimator._snapshot()
+    model: Model = fitted.model_
     kernel = model.stack.bottom.kernel
     warp = _warp(model)
     if warp is None and model.stack.has_features:
-        return _squeezed(estimator, kernel.lengthscale.detach().cpu().numpy())
+        return _squeezed(fitted, kernel.lengthscale.detach().cpu().numpy())
     # Latent covariates, if the layer sees any, come after the columns of X.
     of_columns = kernel.lengthscales(len(model.x_scale.unit))
     lengthscale: Array = of_columns.detach().cpu().numpy() * model.x_scale.unit
     if warp is not None:
         lengthscale = lengthscale / warp.slope().cpu().numpy()
-    return _squeezed(estimator, lengthscale)
+    return _squeezed(fitted, lengthscale)
 
 
 def input_powers(estimator: Any) -> Array:
@@ -59,11 +60,11 @@ def inducing_points(estimator: Any) -> Array:
 
     With a feature extractor they are points among its features.
     """
-    if "n_inducing" not in estimator.get_params(deep=False):
-        raise AttributeError(f"{type(estimator).__name__} has no inducing inputs")
-    model = _model(estimator)
+    fitted = estimator._snapshot()
+    model: Model = fitted.model_
     layer = model.stack.bottom
-    assert isinstance(layer, SparseLayer)
+    if not isinstance(layer, SparseLayer):
+        raise AttributeError(f"{type(estimator).__name__} has no inducing inputs")
     inducing, warp = layer.Z.detach(), _warp(model)
     if warp is not None:
         D = len(model.x_scale.unit)
@@ -71,7 +72,7 @@ def inducing_points(estimator: Any) -> Array:
     Z: Array = inducing.cpu().numpy().copy()  # a user may change it
     if warp is not None or not model.stack.has_features:
         Z = Z[..., : len(model.x_scale.unit)] * model.x_scale.unit + model.x_scale.offset
-    return _squeezed(estimator, Z)
+    return _squeezed(fitted, Z)
 
 
 def noise_variance(estimator: Any) -> float | Array:
@@ -135,9 +136,9 @@ def _rule(estimator: Any) -> Quadrature:
     return rule
 
 
-def _squeezed(estimator: Any, values: Array) -> Array:
+def _squeezed(fitted: Any, values: Array) -> Array:
     """Without the axis of the first layer's functions where there is only one by design."""
-    layers = _model(estimator).stack
-    alone = layers.bottom is layers.top and not estimator._output_shape
+    layers = fitted.model_.stack
+    alone = layers.bottom is layers.top and not fitted._output_shape
     shared = isinstance(layers.bottom, SparseGP) and layers.bottom.is_shared
     return values[0] if alone or shared else values

@@ -97,7 +97,9 @@ SHARED: Final[dict[str, str]] = {
             Posterior standard deviations of the same.
         inducing_points_ : array (L, M, C)
             Among the latent inputs.
-        $class_record
+        $training_record
+        validation_scores_, best_validation_score_ : None
+            An embedding has no validation rows.
         noise_variance_ : array (P,)
             Variance of the observation noise, squared units of X.
         lengthscales_ : array (L, C)
@@ -141,6 +143,13 @@ SHARED: Final[dict[str, str]] = {
             What a likelihood other than the normal one has learned, by name, in units of y.
         """,
     "class_record": """\
+        $training_record
+        validation_scores_ : list of float or None
+            Mean log density of the validation rows after each epoch, nats per row, for a regressor
+            in units of y; of the rows left out, if a cross-validation found the number of epochs.
+        best_validation_score_ : float or None
+        """,
+    "training_record": """\
         n_features_in_, feature_names_in_ : int, array of str
             As in scikit-learn.
         n_samples_seen_ : float
@@ -149,10 +158,6 @@ SHARED: Final[dict[str, str]] = {
             Epochs trained.
         loss_curve_ : list of float
             Mean training loss of each epoch, nats per row.
-        validation_scores_ : list of float or None
-            Mean log density of the validation rows after each epoch, nats per row, in units of y;
-            of the rows left out, if a cross-validation found the number of epochs.
-        best_validation_score_ : float or None
         """,
     "raises": """\
         ValueError

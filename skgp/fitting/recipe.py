@@ -136,7 +136,7 @@ class Recipe:
     prepare_to_stream : callable Model -> None
         Prepares a fitted model to go on with a stream, whose rows are others than those of the fit.
     why_no_stream : str, optional
-        Why there is no training on chunks of a stream.
+        Why there is no training on chunks of a stream, for estimators that have `partial_fit`.
     divergence : callable (Model, n_data) -> float, optional
         Weight of the divergences of what all rows share.
     passes : Passes

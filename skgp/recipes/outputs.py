@@ -1,4 +1,4 @@
-"""From latent functions to targets of regressors: mixed with normal noise, or observed otherwise."""
+"""From latent functions to targets of regressors: mixed with normal noise or observed otherwise."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ from oracles.sparse import Moments, layer_moments, prior_covariance
 from torch import Tensor
 
 from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
-from skgp.core.layers import layer as base
+from skgp.core.layers import sparse as base
 from skgp.core.layers.layer import Latent, Layer
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.layers.projection import project

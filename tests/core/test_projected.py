@@ -12,8 +12,8 @@ from oracles.sparse import kl, layer_moments, prior_covariance
 from torch import Tensor
 
 from skgp.core.kernels.stationary import Stationary
-from skgp.core.layers import layer as base
 from skgp.core.layers import projected
+from skgp.core.layers import sparse as base
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import SparseGP

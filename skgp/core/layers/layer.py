@@ -9,10 +9,6 @@ from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 
-_BLOCK = 4_000_000  # bytes of a kernel block: a few such blocks fit in the cache
-_BLOCK_ON_GPU = 2**28  # the same where starting the work on a small one would take most of the time
-_MIN_CHUNK = 256
-
 
 class Latent(NamedTuple):
     """Gaussian moments of the latent functions, each of shape (Q, B, W).

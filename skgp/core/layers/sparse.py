@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,15 @@ from torch import Tensor, nn
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.divergences import Divergence, kullback_leibler
 from skgp.core.layers.kept import Content, Kept
-from skgp.core.layers.layer import _BLOCK, _BLOCK_ON_GPU, _MIN_CHUNK, Basis, Layer, in_groups
+from skgp.core.layers.layer import Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Moments, Posterior
 from skgp.core.layers.projection import project, project_shared
 from skgp.core.numerics.draws import Source, normals
 from skgp.core.numerics.linalg import gram, whitening
+
+_BLOCK: Final = 4_000_000  # bytes of a kernel block: a few such blocks fit in the cache
+_BLOCK_ON_GPU: Final = 2**28  # the same where starting work on a small one takes most of the time
+_MIN_CHUNK: Final = 256  # inputs
 
 
 class Factors(NamedTuple):
