@@ -21,6 +21,7 @@ from skgp.fitting import recording
 from skgp.fitting.coverage import Coverage
 from skgp.fitting.diagnosis import _calibration, _length
 from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.table import Table
 from skgp.streams import read_rows
@@ -64,7 +65,7 @@ class Broken:
 
 def limited_search() -> None:
     model, like = svgp().fit(X, y).model_, torch.zeros((), dtype=torch.float64)
-    table = Table(X, y[:, None], None, model.x_scale, model.y_scale, like)
+    table = Table(Rows(X, y[:, None], None), model.x_scale, model.y_scale, like)
     plan = minibatch_plan(
         Minibatch("auto", 1000), Stopping("auto", 1, 0.0), Epochs(longest=40), 120
     )

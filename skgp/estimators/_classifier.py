@@ -17,7 +17,8 @@ from skgp.fitting.arguments import check_class_weight
 from skgp.fitting.fit import TargetSpec
 from skgp.fitting.predict import Chunks, arrays
 from skgp.fitting.recipe import pick
-from skgp.fitting.rows import Rows, check_labels, check_observed
+from skgp.fitting.row_checks import check_labels, check_observed
+from skgp.fitting.rows import Rows
 from skgp.fitting.splits import split_by_class
 from skgp.recipes.classes import Classes
 
@@ -80,11 +81,11 @@ class Classifier(ClassifierMixin, Estimator):
             report += working._outliers_to_check(rows)
             rng = check_random_state(working.random_state)
             given = X_val, y_val, sample_weight_val
-            rows, *held_out = working._split_off(
+            split = working._split_off(
                 rows, given, rng, read=working._rows_to_validate, split=split_by_class
             )
             of_targets = working._targets(), working._remembered()
-            report += working._train(X, y, rows, *held_out, rng, *of_targets)
+            report += working._train(X, y, split, rng, *of_targets)
         return self
 
     def partial_fit(

@@ -26,7 +26,9 @@ from skgp.fitting.arguments import reading, refuse_sparse
 from skgp.fitting.fit import TargetSpec, observed
 from skgp.fitting.model import Model
 from skgp.fitting.predict import Chunks, normal_mixtures
-from skgp.fitting.rows import Rows, check_magnitude, check_observed
+from skgp.fitting.row_checks import check_magnitude, check_observed
+from skgp.fitting.rows import Rows
+from skgp.fitting.splits import Split
 from skgp.fitting.table import Scale
 
 _CELLS: Final = 2**18  # rows times draws times nodes, each of which takes some numbers per column
@@ -73,7 +75,7 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
             rows = working._rows_of_table(X)
             rng = check_random_state(working.random_state)
             remembered = {"_rows": rows.y, "_output_shape": rows.y.shape[1:]}
-            report += working._train(X, y, rows, None, 0, rng, working._targets(), remembered)
+            report += working._train(X, y, Split(rows), rng, working._targets(), remembered)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:

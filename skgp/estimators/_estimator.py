@@ -20,8 +20,10 @@ from skgp import _doc_links
 from skgp._typing import Array
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import check_default_device, guard_against_fork
-from skgp.core.training.plan import History
-from skgp.core.training.progress import KEEPS_NOTHING
+from skgp.core.training.plan import History, Plan
+from skgp.core.training.progress import KEEPS_NOTHING, Progress
+from skgp.core.training.ranks import Ranks
+from skgp.estimators._fit_groups import CHANGEABLE
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
 from skgp.fitting.arguments import (
@@ -53,7 +55,8 @@ from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
 from skgp.fitting.progress_report import ProgressReport
 from skgp.fitting.recipe import Recipe, Running, pick
 from skgp.fitting.rows import Rows
-from skgp.fitting.search import NO_SEARCH
+from skgp.fitting.search import NO_SEARCH, Search
+from skgp.fitting.splits import Split
 from skgp.fitting.stream import FOR_SCALES, Opening, enough_rows
 from skgp.fitting.table import Table
 
@@ -82,31 +85,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     _doc_link_template = property(_doc_links.template)
     _doc_link_url_param_generator = _doc_links.page
 
-    # Parameters that a model which goes on reads anew.
-    _changeable: ClassVar[frozenset[str]] = frozenset(
-        {
-            "batch_size",
-            "beta_reg",
-            "checkpoint",
-            "data_parallel",
-            "compile",
-            "device",
-            "dtype",
-            "early_stopping",
-            "gamma",
-            "learning_rate_init",
-            "max_iter",
-            "memory",
-            "n_iter_no_change",
-            "objective",
-            "random_state",
-            "tol",
-            "validation_fraction",
-            "verbose",
-            "warm_start",
-            "weight_decay",
-        }
-    )
+    _changeable: ClassVar[frozenset[str]] = CHANGEABLE
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
 
@@ -151,8 +130,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         *,
         read: Callable[..., Rows],
         split: Callable[[Rows, float, np.random.RandomState], tuple[Rows, Rows]],
-    ) -> tuple[Rows, Rows | None, int]:
-        """Training rows, validation rows, and how many of these were among the rows.
+    ) -> Split:
+        """Rows to train on and held-out rows.
 
         `held_out` are the arguments X_val, y_val and sample_weight_val, which `read` validates.
         """
@@ -162,62 +141,54 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if X_val is None and weight_val is not None:
             raise ValueError("sample_weight_val is given without X_val and y_val")
         if X_val is not None:
-            return rows, read(X_val, y_val, weight_val, rows), 0
+            return Split(rows, read(X_val, y_val, weight_val, rows))
         params = self.get_params(deep=False)
         ranks = processes(params, check_device(self.device))
         if self._recipe().plan(ranks.count(len(rows.X))).n_iter_no_change is None:
-            return rows, None, 0
+            return Split(rows)
         if ranks.n > 1:  # the common source of chance has to stay in the same state everywhere
             rng = np.random.RandomState(ranks.number)
         training, validation = split(rows, params["validation_fraction"], rng)
-        return training, validation, len(validation.X)
+        return Split(training, validation, len(validation.X))
 
     @with_callbacks
     def _train(
         self,
         X: Any,
         y: Any,
-        rows: Rows,
-        held_out: Rows | None,
-        n_apart: int,
+        split: Split,
         rng: np.random.RandomState,
         targets: TargetSpec,
         attributes: dict[str, Any],
     ) -> list[Warning]:
-        """Train on validated rows, from which `n_apart` of those held out were taken.
+        """Train on validated rows. Returns warnings.
 
-        X and y, as they came, are for callbacks; a fit remembers `attributes`. Returns warnings.
+        X and y, as they came, are for callbacks; a fit remembers `attributes`.
         """
         ranks = processes(self.get_params(deep=False), check_device(self.device))
-        n_rows, rows = len(rows.X), self._condensed(rows)
+        rows, held_out = self._condensed(split.rows), split.held_out
         progress = KEEPS_NOTHING
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
             progress = open_recording(self, rows, held_out, fitted, ranks)
-        name, verbose = type(self).__name__, (0 if ranks.number else self.verbose)
-        running = pick(Running, self)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
-        like = scalar_like(recipe, running, ranks.count(len(rows.X)))
-        guarded = partial(remedies, self.get_params(deep=False))
-        if self._continues():
-            check_unchanged("warm_start=True", self._built_with, self._fixed_parameters())
-            table = scaled_table(rows, self.model_, like, ranks)
-            models = [next_model(recipe, self.model_, table)]
-        else:
-            table = make_table(rows, targets, running, like, ranks)
-            with guarded():
-                models = first_models(recipe, table, targets, running, rng)
-        n_planned = n_rows + n_apart if n_apart else len(table)  # the split has counted so many
-        plan, search = recipe.plan(ranks.count(n_planned)), NO_SEARCH
-        if self._continues():
-            plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
-        elif plan.n_folds:
-            folded = FoldedRows(rows, table, targets, running, plan.n_folds)
-            size = plan.max_iter, plan.n_folds * plan.n_batches(len(table))
-            title = f"{name}, cross-validation"
-            of_search = ProgressReport(progress, title, verbose, *size) if verbose else progress
-            with guarded(), of_search:
-                models, plan, search = found_plan(recipe, models, folded, plan, rng, of_search)
+        n_planned = len(rows.X)
+        if split.n_apart:  # the split has counted so many
+            n_planned = len(split.rows.X) + split.n_apart
+        plan, guarded = (
+            recipe.plan(ranks.count(n_planned)),
+            partial(remedies, self.get_params(False)),
+        )
+
+        def reported(part: str, n_epochs: int, n_batches: int) -> Progress:
+            """The progress, which writes what `verbose` asks for."""
+            title, verbose = type(self).__name__ + part, (0 if ranks.number else self.verbose)
+            of_part = title, verbose, n_epochs, n_batches
+            return ProgressReport(progress, *of_part) if verbose else progress
+
+        with guarded():
+            of_fit = rows, plan, targets, rng, ranks, reported
+            table, models, plan, search = self._prepared(recipe, *of_fit)
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if search.scores and held_out is None:
@@ -226,11 +197,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         opening = Opening.of(rows).started() if len(rows.X) < FOR_SCALES else None
         attributes |= {"_length": plan.n_epochs, "_opening": opening}
         learned = partial(self._fitted_attributes, recipe, table, attributes)
-        size = plan.n_epochs, plan.n_batches(table.n_rows)
-        of_fit = ProgressReport(progress, name, verbose, *size) if verbose else progress
+        of_epochs = reported("", plan.n_epochs, plan.n_batches(table.n_rows))
 
         def on_epoch(model: Model, history: History) -> bool:
-            of_fit.epoch(history)
+            of_epochs.epoch(history)
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
             so_far = partial(learned, model, history)
@@ -240,8 +210,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 )
             )
 
-        validation = None if held_out is None else scaled_table(held_out, table, like, ranks)
-        with guarded(), of_fit:
+        validation = None
+        if held_out is not None:
+            validation = scaled_table(held_out, table, table.like, ranks)
+        with guarded(), of_epochs:
             model, history = fit_table(
                 recipe,
                 models,
@@ -250,14 +222,41 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 rng,
                 held_out=validation,
                 on_epoch=on_epoch,
-                progress=of_fit,
+                progress=of_epochs,
             )
         self.__dict__.update(learned(model, history))
         self.n_samples_seen_ = table.n_data
-        self._n_rows_seen = self._n_rows_fitted = ranks.count(n_rows)
+        self._n_rows_seen = self._n_rows_fitted = ranks.count(len(split.rows.X))
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
         coverage = search.coverage if validation is None else coverage_of(self.model_, validation)
         return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
+
+    def _prepared(
+        self,
+        recipe: Recipe,
+        rows: Rows,
+        plan: Plan,
+        targets: TargetSpec,
+        rng: np.random.RandomState,
+        ranks: Ranks,
+        reported: Callable[[str, int, int], Progress],
+    ) -> tuple[Table, list[Model], Plan, Search]:
+        """What is trained, on what and for how long; and the search that has found this."""
+        running = pick(Running, self)
+        like = scalar_like(recipe, running, ranks.count(len(rows.X)))
+        if self._continues():
+            check_unchanged("warm_start=True", self._built_with, self._fixed_parameters())
+            table = scaled_table(rows, self.model_, like, ranks)
+            plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
+            return table, [next_model(recipe, self.model_, table)], plan, NO_SEARCH
+        table = make_table(rows, targets, running, like, ranks)
+        models = first_models(recipe, table, targets, running, rng)
+        if not plan.n_folds:
+            return table, models, plan, NO_SEARCH
+        folded = FoldedRows(table, targets, running, plan.n_folds)
+        n_batches = plan.n_folds * plan.n_batches(len(table))
+        with reported(", cross-validation", plan.max_iter, n_batches) as progress:
+            return table, *found_plan(recipe, models, folded, plan, rng, progress)
 
     def _check_chunk(self, n_total: float | None) -> None:
         """Refuse parameters with which there is no training on chunks of a stream."""

@@ -10,6 +10,31 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from skgp.estimators._entries import Deviation, Group, Parameter, at_least, one_of
 from skgp.fitting.checkpoint import Checkpoint
 
+# Parameters that a model which goes on reads anew.
+CHANGEABLE: Final = frozenset(
+    {
+        "batch_size",
+        "beta_reg",
+        "checkpoint",
+        "data_parallel",
+        "compile",
+        "device",
+        "dtype",
+        "early_stopping",
+        "gamma",
+        "learning_rate_init",
+        "max_iter",
+        "memory",
+        "n_iter_no_change",
+        "objective",
+        "random_state",
+        "tol",
+        "validation_fraction",
+        "verbose",
+        "warm_start",
+        "weight_decay",
+    }
+)
 # `max_iter` of a family that is trained on all rows at once.
 ITERATIONS: Final = Deviation(
     annotation="int",

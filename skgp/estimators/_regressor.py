@@ -18,13 +18,8 @@ from skgp.estimators._estimator import Estimator
 from skgp.fitting.fit import TargetSpec, observed
 from skgp.fitting.kinds import KINDS, REALS, Kind
 from skgp.fitting.predict import Chunks, normal_mixtures
-from skgp.fitting.rows import (
-    Rows,
-    check_observed,
-    check_rows,
-    check_same_names,
-    check_same_shape,
-)
+from skgp.fitting.row_checks import check_observed, check_rows, check_same_names, check_same_shape
+from skgp.fitting.rows import Rows
 from skgp.fitting.splits import split_rows
 
 
@@ -86,8 +81,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             If training diverges and does not recover.
         """
         with self._becoming() as (working, report):
-            outliers, parts = working._read(X, y, sample_weight, (X_val, y_val, sample_weight_val))
-            report += outliers + working._train(X, y, *parts)
+            report += working._fit(X, y, sample_weight, (X_val, y_val, sample_weight_val))
         return self
 
     @available_if(_takes_streams)
@@ -302,17 +296,27 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         tags.target_tags.multi_output = not self._kind.are_bounds
         return tags
 
-    def _read(self, X: Any, y: Any, weight: Any, held_out: Any, *noise: Any) -> tuple[Any, Any]:
-        """Warnings, and what `_train` takes; known `noise` is of the rows and of those held out."""
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        weight: Any,
+        held_out: Any,
+        *,
+        noise: Any = None,
+        noise_val: Any = None,
+    ) -> list[Warning]:
+        """Validate the arguments of `fit`, with known variances of noise, and train."""
         self._validate_params()
-        reset, noise = not self._continues(), noise or (None, None)
-        rows = self._rows(X, y, weight, noise[0], reset=reset)
+        reset = not self._continues()
+        rows = self._rows(X, y, weight, noise, reset=reset)
         check_same_names("y_val", self._names_of(held_out[1]), self._names_of(y))
         check_observed(rows.y, missing=self._kind.missing, remedy=self._kind.remedy)
         report, rng = self._outliers_to_check(rows), check_random_state(self.random_state)
-        read = partial(self._rows_to_validate, noise=noise[1])
+        read = partial(self._rows_to_validate, noise=noise_val)
         split = self._split_off(rows, held_out, rng, read=read, split=split_rows)
-        return report, (*split, rng, self._targets(), self._remembered(y, split[0], reset=reset))
+        remembered = self._remembered(y, split.rows, reset=reset)
+        return report + self._train(X, y, split, rng, self._targets(), remembered)
 
     def _rows(self, X: Any, y: Any, weight: Any, noise: Any = None, *, reset: bool) -> Rows:
         """Validated rows; if not `reset`, those that the fitted model can go on with."""

@@ -189,10 +189,10 @@ class ExactGPRegressor(GPRegressor):
         """
         if X_val is None and noise_variance_val is not None:
             raise ValueError("noise_variance_val is given without X_val and y_val")
-        held_out, noise = (X_val, y_val, sample_weight_val), (noise_variance, noise_variance_val)
+        held_out = X_val, y_val, sample_weight_val
         with self._becoming() as (working, report):
-            outliers, parts = working._read(X, y, sample_weight, held_out, *noise)
-            report += outliers + working._train(X, y, *parts)
+            noise = {"noise": noise_variance, "noise_val": noise_variance_val}
+            report += working._fit(X, y, sample_weight, held_out, **noise)
         return self
 
     def condition_on(

@@ -29,7 +29,6 @@ from skgp.fitting.fit import (
 from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe, Running
-from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, is_ahead, scores_of_rows
 from skgp.fitting.table import Table
 
@@ -44,7 +43,6 @@ class FoldedRows:
 
     Attributes
     ----------
-    rows : Rows
     whole : Table
         Of all rows.
     targets : TargetSpec
@@ -52,7 +50,6 @@ class FoldedRows:
     n_folds : int
     """
 
-    rows: Rows
     whole: Table
     targets: TargetSpec
     running: Running
@@ -67,7 +64,7 @@ class FoldedRows:
             return []
         parts = []
         for fold in range(n_folds):
-            outside, inside = self.rows.take(folds != fold), self.rows.take(folds == fold)
+            outside, inside = whole.rows.take(folds != fold), whole.rows.take(folds == fold)
             table = make_table(outside, self.targets, self.running, whole.like)
             held_out = scaled_table(inside, table, whole.like)
             parts.append((table, held_out))

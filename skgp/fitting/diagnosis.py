@@ -355,13 +355,11 @@ def _scaling(model: Model) -> str:
 def _some_rows(model: Model, table: Table) -> Table:
     """At most a thousand rows, in the arithmetic of a fitted model."""
     index = np.linspace(0, len(table) - 1, min(len(table), _FEW)).astype(int)
-    weight = None if table.sample_weight is None else table.sample_weight[index]
-    scales = table.x_scale, table.y_scale
-    X = table.X
+    rows = table.rows
     if model.inputs is not None:  # nobody observed them, and the table holds where they started
         X = model.inputs.posterior.of_rows(slice(None)).mean.detach().cpu().numpy()
-    noise = None if table.known_noise is None else table.known_noise[index]
-    return Table(X[index], table.Y[index], weight, *scales, model.log_weights, known_noise=noise)
+        rows = rows._replace(X=X)
+    return Table(rows.take(index), table.x_scale, table.y_scale, model.log_weights)
 
 
 def _variances(table: Table) -> Array:

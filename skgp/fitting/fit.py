@@ -102,14 +102,12 @@ def make_table(
         common_scale(values, weight, scales[1], ranks),
     )
     check_scale(values, scales[1], *targets.names)
-    return Table(X, Y, weight, *scales, like, ranks, noise)
+    return Table(rows, *scales, like, ranks)
 
 
 def scaled_table(rows: Rows, reference: Table | Model, like: Tensor, ranks: Ranks = ALONE) -> Table:
     """A table with the scales of another table or of a model."""
-    Y, noise = rows.columns
-    scales = reference.x_scale, reference.y_scale
-    return Table(rows.X, Y, rows.weight, *scales, like, ranks, noise)
+    return Table(rows, reference.x_scale, reference.y_scale, like, ranks)
 
 
 def first_models(

@@ -9,13 +9,7 @@ from skgp._typing import Array
 from skgp.core.bounds import imputed
 from skgp.core.bulk import within_reach
 from skgp.fitting.fit import unchanged
-from skgp.fitting.rows import (
-    any_targets,
-    check_counts,
-    outputs_of,
-    read_bounds,
-    read_targets,
-)
+from skgp.fitting.row_checks import any_targets, check_counts, outputs_of, read_bounds, read_targets
 
 
 def one_output(y: Array) -> tuple[int, ...]:

@@ -1,17 +1,37 @@
 """Training and validation rows of a table."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.model_selection import ShuffleSplit
 
 from skgp._typing import IntArray
 from skgp.core.subsample import row_keys
-from skgp.fitting.rows import Rows, check_observed
+from skgp.fitting.row_checks import check_observed
+from skgp.fitting.rows import Rows
 
 _MANY = 1_000_000  # rows
 _FEW_KINDS = 20  # of rows, of which too few would be held out
 _ONE_TARGET = 0.9  # least ratio of distinct inputs to distinct rows in a data set with copies
+
+
+class Split(NamedTuple):
+    """The rows of a fit.
+
+    Attributes
+    ----------
+    rows : Rows
+        To train on.
+    held_out : Rows or None
+        To judge the training by.
+    n_apart : int
+        Held-out rows that were taken from those to train on.
+    """
+
+    rows: Rows
+    held_out: Rows | None = None
+    n_apart: int = 0
 
 
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:

@@ -16,6 +16,7 @@ from skgp.core.data import Batch, Targets
 from skgp.core.maps import is_mapped, read_at_random
 from skgp.core.subsample import Keys, row_keys
 from skgp.core.training.ranks import ALONE, Ranks
+from skgp.fitting.rows import Rows
 
 FAR: Final = 1e9  # scaled inputs beyond it are cut off
 _FAR_TARGET = 1e12  # whose square is within the range of float32
@@ -236,48 +237,34 @@ class Table:
 
     Parameters
     ----------
-    X : array of shape (n, D)
-    Y : array of shape (n, P)
-        NaN where an output is missing. If `y_scale` is that of one output and P is two, bounds of
-        that output, NaN where infinite.
-    sample_weight : array of shape (n,) or None
-        Positive row weights.
+    rows : Rows
+        Of targets (n, P). If `y_scale` is that of one output and P is two, they are bounds of that
+        output, NaN where infinite.
     x_scale, y_scale : Scale
     like : Tensor
         Its dtype and device are those of the batches.
     ranks : Ranks
-    known_noise : array of shape (n, P) or None
-        Variances of noise that the targets are known to have.
     """
 
     def __init__(
-        self,
-        X: Array,
-        Y: Array,
-        sample_weight: Array | None,
-        x_scale: Scale,
-        y_scale: Scale,
-        like: Tensor,
-        ranks: Ranks = ALONE,
-        known_noise: Array | None = None,
+        self, rows: Rows, x_scale: Scale, y_scale: Scale, like: Tensor, ranks: Ranks = ALONE
     ) -> None:
-        self.X = X
-        self.Y = Y
+        self.rows = rows
+        self.X, self.sample_weight = rows.X, rows.weight
+        self.Y, self.known_noise = rows.columns
         self.x_scale = x_scale
         self.y_scale = y_scale
         self.like = like
-        self.sample_weight = sample_weight
         self.ranks = ranks
-        self.known_noise = known_noise
-        n_data = float(len(X)) if sample_weight is None else float(sample_weight.sum())
+        n_data = float(len(rows.X) if rows.weight is None else rows.weight.sum())
         self.n_data = ranks.sum(n_data)
-        self.n_rows = ranks.count(len(X))
-        self._has_missing = bool(np.isnan(Y).any())
+        self.n_rows = ranks.count(len(self))
+        self._has_missing = bool(np.isnan(self.Y).any())
         self.n_outputs = len(y_scale.unit)
         self._mean_weight = self.n_data / self.n_rows
         # Mean over rows of the log density in scaled units minus that in the user's.
-        log_units = densities(Y, self.n_outputs) @ np.log(y_scale.unit)
-        self.mean_log_unit = float(np.average(log_units, weights=sample_weight))
+        log_units = densities(self.Y, self.n_outputs) @ np.log(y_scale.unit)
+        self.mean_log_unit = float(np.average(log_units, weights=self.sample_weight))
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

@@ -10,6 +10,7 @@ from skgp import SVGPRegressor
 from skgp.exceptions import FitQualityWarning
 from skgp.fitting.coverage import Coverage, coverage_of
 from skgp.fitting.diagnosis import _calibration
+from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
 
 
@@ -39,7 +40,7 @@ def test_coverage_of_weighted_rows_is_that_of_repeated_ones() -> None:
 
     def covered(rows: Any, weight: Any) -> Coverage:
         scales = model.x_scale, model.y_scale
-        return coverage_of(model, Table(X[rows], Y[rows], weight, *scales, model.log_weights))
+        return coverage_of(model, Table(Rows(X[rows], Y[rows], weight), *scales, model.log_weights))
 
     weighted = covered(np.arange(120), times.astype(float))
     repeated = covered(np.arange(120).repeat(times), None)

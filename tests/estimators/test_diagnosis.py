@@ -31,6 +31,7 @@ from skgp.fitting.coverage import Coverage, coverage_of
 from skgp.fitting.diagnosis import _calibration, _divergence, _last_fall, _length
 from skgp.fitting.fit import validation_score
 from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
+from skgp.fitting.rows import Rows
 from skgp.fitting.search import NO_SEARCH
 from skgp.fitting.table import Table
 
@@ -67,7 +68,7 @@ def test_with_early_stopping_the_loss_of_the_best_score_counts(problem: Problem)
     """The loss ends far above its lowest value, but the model is that of an earlier epoch."""
     X, y = problem
     model, like = svgp().fit(X, y).model_, torch.zeros((), dtype=torch.float64)
-    table = Table(X, y[:, None], None, model.x_scale, model.y_scale, like)
+    table = Table(Rows(X, y[:, None], None), model.x_scale, model.y_scale, like)
     plan = minibatch_plan(Minibatch(3, 1000), Stopping(True, 5, 1e-4), Epochs(), 120)
     history = History([1.0, 0.5, 3.0], [0.0, 1.0, -1.0])
     assert not _divergence(model, history, plan, table, {})
@@ -169,7 +170,7 @@ def test_the_noise_of_the_steps_is_not_a_fall() -> None:
 def test_a_search_that_ends_at_its_limit(problem: Problem) -> None:
     X, y = problem
     model, like = svgp().fit(X, y).model_, torch.zeros((), dtype=torch.float64)
-    table = Table(X, y[:, None], None, model.x_scale, model.y_scale, like)
+    table = Table(Rows(X, y[:, None], None), model.x_scale, model.y_scale, like)
     plan = minibatch_plan(Minibatch("auto", 1000), FOUND, Epochs(longest=40), 120)
     history = History([1.0, 0.0])  # which does not count
     rising = list(0.02 * np.arange(40.0))

@@ -16,6 +16,7 @@ from skgp.core.marginal.starts import bound_per_row
 from skgp.core.networks.warping import InputWarp
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation
+from skgp.fitting.rows import Rows
 from skgp.fitting.search import exceeds_its_error, scores_of_rows
 from skgp.fitting.table import Table
 
@@ -390,7 +391,8 @@ def test_scores_of_rows_are_those_of_predictions(n_outputs, likelihood):
     model = DSPPRegressor(n_inducing=10, max_iter=5, likelihood=likelihood, random_state=0)
     model.fit(X, Y if n_outputs > 1 else y)
     unit = Y.std(axis=0)
-    table = Table(X, Y, None, model.model_.x_scale, model.model_.y_scale, torch.zeros(()).double())
+    scales = model.model_.x_scale, model.model_.y_scale
+    table = Table(Rows(X, Y, None), *scales, torch.zeros(()).double())
     by_density, by_crps = scores_of_rows(model.model_, table)
     dist = model.predict_dist(X)
     Y = Y if n_outputs > 1 else y

@@ -21,7 +21,7 @@ from skgp.core.objectives.objective import ELBO, loss
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
-from skgp.recipes import collapsed
+from skgp.recipes import optimum
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_long_tables_and_several_outputs_are_trained_by_minibatches(table, monke
     recipe = SVGPRegressor()._recipe()
     assert recipe.of_table(Rows(X, y, None))[0] is not recipe
     assert recipe.of_table(Rows(X, np.column_stack([y, y]), None))[0] is recipe
-    monkeypatch.setattr(collapsed, "_SHORT", len(y) - 1)
+    monkeypatch.setattr(optimum, "_SHORT", len(y) - 1)
     recipe = SVGPRegressor()._recipe()
     assert recipe.of_table(Rows(X, y, None))[0] is recipe
     fitted = SVGPRegressor(n_inducing=5, random_state=0).fit(X, y)
@@ -292,8 +292,8 @@ def test_lengthscales_too_short_for_the_digits_of_distances_are_raised(table):
     with pytest.raises(NotPositiveDefiniteError):
         cholesky(layer.kernel.Kuu(layer.Z).detach(), layer.jitter)
     scales = model.model_.x_scale, model.model_.y_scale
-    rows = Table(X, y[:, None], None, *scales, model.model_.log_weights)
-    fitted.model_ = collapsed.with_best_posterior(model.model_, rows)
+    rows = Table(Rows(X, y[:, None], None), *scales, model.model_.log_weights)
+    fitted.model_ = optimum.with_best_posterior(model.model_, rows)
     lengthscale = fitted.stack_.top.kernel.lengthscale.detach().numpy()[0]
     kept = layer.kernel.lengthscale[0, 0].item()
     np.testing.assert_allclose(lengthscale, [kept, 3e-4 * x[:, 1].std(ddof=1)])

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgp import SVGPRegressor
 from skgp.fitting import table as table_module
+from skgp.fitting.rows import Rows
 from skgp.fitting.table import Scale, Table, shuffled_blocks
 
 
@@ -19,7 +20,7 @@ def test_mean_log_unit_counts_what_is_observed(weighted: bool) -> None:
     Y[:3, 0], Y[5, 1] = np.nan, np.nan
     weight = rng.uniform(0.2, 3.0, 8) if weighted else None
     scales = Scale(X, None, True), Scale(Y, None, True)
-    table = Table(X, Y, weight, *scales, torch.zeros((), dtype=torch.float64))
+    table = Table(Rows(X, Y, weight), *scales, torch.zeros((), dtype=torch.float64))
     total = sum_of_weights = 0.0
     for i in range(8):
         w = 1.0 if weight is None else weight[i]
