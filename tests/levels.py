@@ -30,7 +30,7 @@ LEVELS = (
     ("skgp.core.objectives",),
     ("skgp.core.marginal",),
     ("skgp.core.training",),
-    ("skgp.core.baselines", "skgp.fitting.whole_files"),
+    ("skgp.core.baselines", "skgp.fitting.rows", "skgp.fitting.whole_files"),
     (
         "skgp.fitting.affordable",
         "skgp.fitting.arguments",
@@ -41,7 +41,7 @@ LEVELS = (
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),
-    ("skgp.fitting.model", "skgp.fitting.rows", "skgp.fitting.units"),
+    ("skgp.fitting.model", "skgp.fitting.row_checks", "skgp.fitting.units"),
     (
         "skgp.fitting.checkpoint",
         "skgp.fitting.coverage",

@@ -297,14 +297,7 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         return tags
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        weight: Any,
-        held_out: Any,
-        *,
-        noise: Any = None,
-        noise_val: Any = None,
+        self, X: Any, y: Any, weight: Any, held_out: Any, noise: Any = None, noise_val: Any = None
     ) -> list[Warning]:
         """Validate the arguments of `fit`, with known variances of noise, and train."""
         self._validate_params()
