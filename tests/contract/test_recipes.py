@@ -33,8 +33,8 @@ MOST_CLASSES = 4  # of skgp in the order of resolution
 MOST_ABSTRACT = 5
 MOST_FRAMES = {"fit": 14, "predict_dist": 9}  # of skgp, down to the first Cholesky factor
 # Beside core: those of its classes, and those whose functions a fit calls. It was 22 until checks
-# of masks, names and orders, which scores need too, moved from two of them to a third, 23 until plans
-# of training left the file of `Recipe`, and 24 until the checks of arguments left that of `Rows`.
+# of masks, names and orders, which scores need too, moved from two of them to a third, 23 until
+# plans of training left the file of `Recipe`, and 24 until checks of arguments left that of `Rows`.
 MOST_FILES = 25
 
 
