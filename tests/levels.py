@@ -41,7 +41,7 @@ LEVELS = (
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),
-    ("skgp.fitting.model", "skgp.fitting.row_checks", "skgp.fitting.units"),
+    ("skgp.fitting.model", "skgp.fitting.row_checks", "skgp.fitting.tensor_scales"),
     (
         "skgp.fitting.checkpoint",
         "skgp.fitting.coverage",

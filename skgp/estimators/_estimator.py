@@ -171,7 +171,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if self.checkpoint is not None:
             fitted = self.model_ if self._continues() else None
             progress = open_recording(self, rows, held_out, fitted, ranks)
-        recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().of_table(rows)
+        recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().for_rows(rows)
         n_planned = len(rows.X)
         if split.n_apart:  # the split has counted so many
             n_planned = len(split.rows.X) + split.n_apart

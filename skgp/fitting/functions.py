@@ -14,7 +14,7 @@ from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.arguments import inputs_to_check, reading
 from skgp.fitting.model import Layers, Model
-from skgp.fitting.units import Units
+from skgp.fitting.tensor_scales import TensorScales
 
 _CHUNK_CELLS = 2**14  # rows times draws of a step
 
@@ -83,7 +83,7 @@ class FunctionDraws:
         assert model.normal_noise is not None
         mixing = model.normal_noise.mixing
         self._mixing = None if mixing is None else mixing.detach().clone()
-        self._units = Units(model.x_scale, model.y_scale, model.log_weights.detach())
+        self._units = TensorScales(model.x_scale, model.y_scale, model.log_weights.detach())
         self._names = None if names is None else list(names)
         self._is_flat = not output_shape
         self.n_samples = n_samples

@@ -10,7 +10,7 @@ from skgp.core.layers.layer import total_moments
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model, rows_per_chunk
-from skgp.fitting.units import Units
+from skgp.fitting.tensor_scales import TensorScales
 
 
 class FunctionPosterior:
@@ -53,7 +53,7 @@ class FunctionPosterior:
     def __init__(self, model: Model, output_shape: tuple[int, ...]) -> None:
         model = copy.deepcopy(model).requires_grad_(False)
         self._log_weights = model.log_weights
-        self._units = Units(model.x_scale, model.y_scale, self._log_weights)
+        self._units = TensorScales(model.x_scale, model.y_scale, self._log_weights)
         self._noise = cast(Gaussian, model.normal_noise)  # where there are laws
         self._predict = model.noiseless_predictor()
         self._laws = list(joint_laws(model)) if model.has_gp_outputs else None

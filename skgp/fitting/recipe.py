@@ -145,7 +145,7 @@ class Recipe:
         As of a `Candidate`.
     sizes : Sizes, optional
         Where the number of inducing inputs is found.
-    short : (int, Recipe), optional
+    full_batch : (int, Recipe), optional
         The most rows of a table of one output that another recipe is for, and that recipe.
     """
 
@@ -163,15 +163,15 @@ class Recipe:
     passes: Passes = EAGER
     repeats: Callable[[Model], bool] = never_repeats
     sizes: Sizes | None = None
-    short: "tuple[int, Recipe] | None" = None
+    full_batch: "tuple[int, Recipe] | None" = None
 
-    def of_table(self, rows: Rows) -> "tuple[Recipe, Rows]":
-        """The recipe of a fit of a table, and the rows that it takes."""
-        if self.short is None or len(rows.X) > self.short[0] or rows.y.size > len(rows.X):
+    def for_rows(self, rows: Rows) -> "tuple[Recipe, Rows]":
+        """The recipe of a fit of these rows, and the rows that it takes."""
+        if self.full_batch is None or len(rows.X) > self.full_batch[0] or rows.y.size > len(rows.X):
             return self, rows
         # Of merged rows a fit is the same, bit by bit, whether rows are weighted or repeated, and
         # in any order.
-        return self.short[1], rows.merged()
+        return self.full_batch[1], rows.merged()
 
     def larger(self, model: Model, n_distinct: int) -> "Recipe | None":
         """The recipe of models to train in the place of this one, if they begin better.

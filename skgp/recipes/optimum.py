@@ -22,7 +22,7 @@ from skgp.fitting.recipe import Recipe, always_float64, never_repeats
 from skgp.fitting.table import Table
 from skgp.recipes.collapsed import collapsed_plan, observed_rows
 
-_SHORT: Final = 4000  # rows up to which this takes less time than minibatches
+_MOST_ROWS: Final = 4000  # rows up to which this takes less time than minibatches
 _BOUND_ITERATIONS: Final = 100
 _SHORTEST: Final = 3e-4  # lengthscale, in standard deviations of the input
 
@@ -48,7 +48,7 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         conditioned=with_best_posterior,
         repeats=never_repeats,
     )
-    return replace(recipe, short=(_SHORT, short))
+    return replace(recipe, full_batch=(_MOST_ROWS, short))
 
 
 def bound_loss(

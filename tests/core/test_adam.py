@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from skgp.core.numerics.adam import Moments
+from skgp.core.numerics.adam import AdamMoments
 
 
 def parameters() -> list[nn.Parameter]:
@@ -33,11 +33,11 @@ def set_gradients(moved: list[nn.Parameter], step: int) -> None:
 def test_steps_are_those_of_torch_also_from_a_state() -> None:
     ours, theirs = parameters(), parameters()
     betas = 0.8, 0.95
-    moments = Moments(ours, betas)
+    moments = AdamMoments(ours, betas)
     reference = torch.optim.Adam(theirs, betas=betas, fused=True)
     for step in range(120):
         if step in (2, 60):
-            state, moments = copy.deepcopy(moments.state_dict()), Moments(ours, betas)
+            state, moments = copy.deepcopy(moments.state_dict()), AdamMoments(ours, betas)
             moments.load_state_dict(state)
         rate = 0.1 / (1 + step)
         for group in reference.param_groups:
@@ -54,7 +54,7 @@ def test_moments_take_the_dtype_of_the_parameters() -> None:
     one, other = (
         [nn.Parameter(torch.ones(3, dtype=dtype))] for dtype in (torch.float32, torch.float64)
     )
-    before, after = Moments(one), Moments(other)
+    before, after = AdamMoments(one), AdamMoments(other)
     one[0].grad, other[0].grad = torch.arange(3.0), torch.arange(3.0).double()
     before.step(0.1)
     after.load_state_dict(before.state_dict())
@@ -76,7 +76,7 @@ def test_a_state_of_torch_goes_on() -> None:
     with torch.no_grad():
         for p, q in zip(ours, theirs, strict=True):
             p.copy_(q)
-    moments = Moments(ours)
+    moments = AdamMoments(ours)
     moments.load_state_dict(copy.deepcopy({"adam": reference.state_dict(), "steps": 3}))
     set_gradients(ours, 8)
     set_gradients(theirs, 8)
@@ -88,14 +88,14 @@ def test_a_state_of_torch_goes_on() -> None:
 def test_the_moments_of_more_parameters_are_refused() -> None:
     many = parameters()
     set_gradients(many, 7)
-    moments = Moments(many)
+    moments = AdamMoments(many)
     moments.step(0.1)
     few = parameters()[:2]
     with pytest.raises(ValueError, match="another model"):
-        Moments(few).load_state_dict(moments.state_dict())
+        AdamMoments(few).load_state_dict(moments.state_dict())
 
 
 def test_no_gradients_no_step() -> None:
     ours = parameters()
-    Moments(ours).step(0.1)
+    AdamMoments(ours).step(0.1)
     assert all(map(torch.equal, ours, parameters()))

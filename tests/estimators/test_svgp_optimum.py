@@ -177,17 +177,17 @@ def test_missing_targets_of_one_column_are_rows_left_out(table):
 def test_other_choices_are_trained_by_minibatches(table, parameters):
     X, y = table
     recipe = SVGPRegressor(**parameters)._recipe()
-    assert recipe.of_table(Rows(X, y, None))[0] is recipe
+    assert recipe.for_rows(Rows(X, y, None))[0] is recipe
 
 
 def test_long_tables_and_several_outputs_are_trained_by_minibatches(table, monkeypatch):
     X, y = table
     recipe = SVGPRegressor()._recipe()
-    assert recipe.of_table(Rows(X, y, None))[0] is not recipe
-    assert recipe.of_table(Rows(X, np.column_stack([y, y]), None))[0] is recipe
-    monkeypatch.setattr(optimum, "_SHORT", len(y) - 1)
+    assert recipe.for_rows(Rows(X, y, None))[0] is not recipe
+    assert recipe.for_rows(Rows(X, np.column_stack([y, y]), None))[0] is recipe
+    monkeypatch.setattr(optimum, "_MOST_ROWS", len(y) - 1)
     recipe = SVGPRegressor()._recipe()
-    assert recipe.of_table(Rows(X, y, None))[0] is recipe
+    assert recipe.for_rows(Rows(X, y, None))[0] is recipe
     fitted = SVGPRegressor(n_inducing=5, random_state=0).fit(X, y)
     assert fitted.n_iter_ == 500
 

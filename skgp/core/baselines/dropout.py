@@ -12,7 +12,7 @@ from skgp.core.data import Batch
 from skgp.core.layers.layer import certain
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.networks.features import half_squared_norm
-from skgp.core.numerics.draws import Source, make_generator, source_of_step, uniforms
+from skgp.core.numerics.draws import DrawSource, make_generator, source_of_step, uniforms
 from skgp.core.objectives.objective import ELBO
 
 
@@ -89,7 +89,7 @@ class DropoutNetwork(nn.Module):
         """Units to keep in a training step, (1, B, H): a draw for each row."""
         return self._draw((1, n_rows), source_of_step(self.seed, step))
 
-    def _draw(self, shape: tuple[int, int], source: Source) -> Tensor:
+    def _draw(self, shape: tuple[int, int], source: DrawSource) -> Tensor:
         like = self.biases[0].new_empty(0, dtype=torch.float32)
         return uniforms((*shape, sum(self.sizes)), source, like) >= self.dropout
 

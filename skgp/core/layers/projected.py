@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from skgp.core.layers.sparse import Factors, SparseGP, draw_inducing
-from skgp.core.numerics.draws import Source, normals
+from skgp.core.numerics.draws import DrawSource, normals
 from skgp.core.numerics.linalg import correlated, interpolated
 
 _FUNCTIONS = 64  # draws of a layer for the rows of a batch
@@ -43,7 +43,7 @@ class ProjectedGP(nn.Module):
         self,
         h: Tensor,
         factors: Factors,
-        generator: Source,
+        generator: DrawSource,
         *,
         along_functions: bool = False,
     ) -> Tensor:

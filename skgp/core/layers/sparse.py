@@ -14,7 +14,7 @@ from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Moments, Posterior
 from skgp.core.layers.projection import project, project_shared
-from skgp.core.numerics.draws import Source, normals
+from skgp.core.numerics.draws import DrawSource, normals
 from skgp.core.numerics.linalg import gram, whitening
 
 _BLOCK: Final = 4_000_000  # bytes of a kernel block: a few such blocks fit in the cache
@@ -60,7 +60,7 @@ def covariance(q_mu: Tensor, q_sqrt: Tensor | None) -> Tensor:
     return gram(q_sqrt) if q_sqrt.dim() == 3 else q_sqrt.square()
 
 
-def draw_inducing(n: int, factors: Factors, generator: Source) -> Tensor:
+def draw_inducing(n: int, factors: Factors, generator: DrawSource) -> Tensor:
     """Draws (W, n, M) of the weights of the whitened columns, from q(v)."""
     mean, q_sqrt = factors.column_weights, factors.q_sqrt
     n_gps, n_inducing = mean.shape

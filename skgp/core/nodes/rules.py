@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from skgp.core.numerics.draws import Source, make_seed, normals, sobol_normals, source_of_step
+from skgp.core.numerics.draws import DrawSource, make_seed, normals, sobol_normals, source_of_step
 
 
 class Nodes(NamedTuple):
@@ -124,7 +124,7 @@ class Sampled(NodeRule):
             log_omega = xi.new_full((len(xi),), -math.log(len(xi)))
         return Nodes(torch.split_with_sizes(xi, self.widths, -1), log_omega)
 
-    def generator(self, step: int) -> Source:
+    def generator(self, step: int) -> DrawSource:
         """The source of the draws of a training step."""
         return source_of_step(self.seed, step)
 

@@ -14,7 +14,7 @@ _NEGLIGIBLE: Final = 1e-30  # smaller moments are set to zero: their root is far
 _SWEEP: Final = 100  # steps until that is done; a moment falls by 1e-5 at most meanwhile
 
 
-class Moments:
+class AdamMoments:
     """First and second moments of gradients, as Adam (Kingma and Ba 2015) keeps them.
 
     The steps are torch's function, not its class: that imports a compiler, which takes longer than

@@ -7,7 +7,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from skgp.core.numerics.adam import Moments
+from skgp.core.numerics.adam import AdamMoments
 from skgp.core.numerics.lbfgs import LBFGS
 from skgp.exceptions import NotPositiveDefiniteError
 
@@ -37,7 +37,7 @@ def minimise(
         Maps the share of steps done to the length of a step, relative to its peak.
     """
     parameters = list(parameters)
-    moments = Moments(parameters)
+    moments = AdamMoments(parameters)
     for step in range(n_steps):
         _forget(parameters)
         loss(step).backward()

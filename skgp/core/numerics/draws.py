@@ -60,10 +60,10 @@ class TapedStep(int, metaclass=ABCMeta):
         """A source with this seed."""
 
 
-Source = torch.Generator | Taped
+DrawSource = torch.Generator | Taped
 
 
-def source_of_step(seed: int, step: int) -> Source:
+def source_of_step(seed: int, step: int) -> DrawSource:
     """What a training step draws from, for one purpose: see `make_seed`."""
     return step.source(seed) if isinstance(step, TapedStep) else generator_of_step(seed, step)
 
@@ -73,17 +73,17 @@ def generator_of_step(seed: int, step: int) -> torch.Generator:
     return make_generator(seed, "step", step)
 
 
-def normals(shape: tuple[int, ...], source: Source, like: Tensor) -> Tensor:
+def normals(shape: tuple[int, ...], source: DrawSource, like: Tensor) -> Tensor:
     """Standard normal draws, in the dtype and on the device of `like`."""
     return _from(source, torch.randn, shape, like)
 
 
-def uniforms(shape: tuple[int, ...], source: Source, like: Tensor) -> Tensor:
+def uniforms(shape: tuple[int, ...], source: DrawSource, like: Tensor) -> Tensor:
     """Draws from [0, 1), in the dtype and on the device of `like`."""
     return _from(source, torch.rand, shape, like)
 
 
-def _from(source: Source, draw: Draw, shape: tuple[int, ...], like: Tensor) -> Tensor:
+def _from(source: DrawSource, draw: Draw, shape: tuple[int, ...], like: Tensor) -> Tensor:
     if isinstance(source, Taped):
         return source.draw(draw, shape, like)
     # On the CPU, so that draws are the same on all devices.

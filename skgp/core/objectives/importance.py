@@ -6,7 +6,7 @@ from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.likelihoods.gaussian import Gaussian
-from skgp.core.numerics.draws import Source
+from skgp.core.numerics.draws import DrawSource
 from skgp.core.objectives.objective import Objective, regularised
 from skgp.core.stacks.latent_stack import LatentStack
 
@@ -16,7 +16,7 @@ def latent_loss(
     stack: LatentStack,
     likelihood: Gaussian,
     batch: Batch,
-    generator: Source,
+    generator: DrawSource,
     *,
     n_samples: int,
     beta_reg: float,
@@ -45,7 +45,7 @@ def latent_loss(
     stack : LatentStack
     likelihood : Gaussian
     batch : Batch
-    generator : Source
+    generator : DrawSource
     n_samples : int
         Number S of draws of the hidden functions.
     beta_reg : float

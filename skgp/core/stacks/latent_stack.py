@@ -10,7 +10,7 @@ from skgp.core.data import Batch, Targets
 from skgp.core.layers.layer import Latent, Layer, certain
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.nodes.rules import Nodes
-from skgp.core.numerics.draws import Source, normals
+from skgp.core.numerics.draws import DrawSource, normals
 from skgp.core.numerics.linalg import correlated
 from skgp.core.stacks.row_posterior import LocalPosterior
 from skgp.core.stacks.stack import Stack
@@ -104,7 +104,7 @@ class LatentStack(Stack):
         self,
         batch: Batch,
         factors: Sequence[Any],
-        generator: Source,
+        generator: DrawSource,
         *,
         n_samples: int,
         n_importance: int,
@@ -152,7 +152,7 @@ class LatentStack(Stack):
         log_ratio = log_ratio.flatten(0, 1) if log_ratio.dim() else log_ratio
         return Draw(latent, log_ratio, local_kl, tuple(covariates))
 
-    def _top_rest(self, h: Tensor, factors: Any, generator: Source) -> Tensor:
+    def _top_rest(self, h: Tensor, factors: Any, generator: DrawSource) -> Tensor:
         """Draws (S K, B, W) of f - E f at h (S, K, B, F), joint over the K inputs of a row."""
         cov = self.top.covariance(h.transpose(1, 2).flatten(0, 1), factors).flatten(0, 1)
         # Rounding can make variances negative. The gradient ignores the floor.

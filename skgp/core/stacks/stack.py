@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from skgp.core.layers.layer import Latent, Layer
 from skgp.core.nodes.rules import Nodes
 
-Source = Literal["below", "inputs", "both"]
+LayerInput = Literal["below", "inputs", "both"]
 
 
 class Connection(NamedTuple):
@@ -22,8 +22,8 @@ class Connection(NamedTuple):
         Sources of the kernel and of a linear prior mean.
     """
 
-    kernel: Source = "below"
-    mean: Source = "below"
+    kernel: LayerInput = "below"
+    mean: LayerInput = "below"
 
     def inputs(self, h: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs of the kernel and of the mean, from the layer below and the stack's inputs."""
@@ -33,7 +33,7 @@ class Connection(NamedTuple):
 FEEDFORWARD: Final = Connection()
 
 
-def _select(source: Source, h: Tensor, x: Tensor) -> Tensor:
+def _select(source: LayerInput, h: Tensor, x: Tensor) -> Tensor:
     if source == "below":
         return h
     return x if source == "inputs" else torch.cat([h, x.expand(len(h), -1, -1)], -1)

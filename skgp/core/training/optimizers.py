@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from skgp.core.layers.posteriors import NaturalPosterior
 from skgp.core.numerics import lbfgs
-from skgp.core.numerics.adam import BETAS, Moments
+from skgp.core.numerics.adam import BETAS, AdamMoments
 
 Closure = Callable[[], Tensor]  # sets all gradients and returns the loss, detached
 
@@ -72,7 +72,7 @@ class Adam(Optimizer):
         second_moment_decay: float = BETAS[1],
     ) -> None:
         self._peak = learning_rate
-        self._moments = Moments(parameters, (BETAS[0], second_moment_decay))
+        self._moments = AdamMoments(parameters, (BETAS[0], second_moment_decay))
 
     def step(self, closure: Closure, rate: float) -> float:
         loss = closure().item()

@@ -6,7 +6,7 @@ from torch import Tensor
 from skgp.fitting.table import FAR, Scale
 
 
-class Units:
+class TensorScales:
     """Scales of inputs and outputs as tensors.
 
     Parameters
