@@ -32,14 +32,14 @@ AUTO_WIDTH: Final = Deviation(
         Number of GPs in each hidden layer. "auto" is the number of outputs, from 3 to 10.
     """,
 )
-# `share_kernel` of a family of regressors.
-OWN_KERNELS: Final = Deviation(
-    default="False",
+# `share_kernel` of a family of classifiers.
+SHARED_KERNELS: Final = Deviation(
+    default='"auto"',
     text="""
     share_kernel : bool or "auto", default=$default
-        Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the doubly
-        stochastic paper, or each its own. A step is then cheaper, the more GPs there are. "auto":
-        where there are five or more.
+        Whether the GPs of a layer share one kernel and one set of inducing inputs, as in the
+        doubly stochastic paper. A step with many classes and inputs is then several times
+        cheaper. "auto" shares them if a layer has five GPs or more.
     """,
 )
 # `prior_mean` of a family whose mean may be a network.

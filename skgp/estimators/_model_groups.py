@@ -113,13 +113,13 @@ MODEL_PARAMETERS: Final[Group] = (
     Parameter(
         "share_kernel",
         'bool | Literal["auto"]',
-        '"auto"',
+        "False",
         ["boolean", one_of("auto")],
         """
         share_kernel : bool or "auto", default=$default
-            Whether the GPs of a layer share one kernel and one set of inducing inputs, as in the
-            doubly stochastic paper. A step with many classes and inputs is then several times
-            cheaper. "auto" shares them if a layer has five GPs or more.
+            Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the
+            doubly stochastic paper, or each its own. A step is then cheaper, the more GPs there
+            are. "auto": where there are five or more.
         """,
     ),
     _COVARIANCE,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, PREDICTIVE, gamma_robust
-from skgp.estimators._layer_choices import AUTO_WIDTH, LAYER_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import AUTO_WIDTH, LAYER_INDUCING
 from skgp.estimators._model_groups import LAYER_KERNELS, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -24,7 +24,6 @@ from skgp.recipes.warping import Warping
     kernel=LAYER_KERNELS,
     width=AUTO_WIDTH,
     n_inducing=LAYER_INDUCING,
-    share_kernel=OWN_KERNELS,
     likelihood=OBSERVED,
 )
 class DGPRegressor(GPRegressor):

@@ -8,7 +8,7 @@ from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, PREDICTIVE
 from skgp.estimators._classifier import Classifier
-from skgp.estimators._layer_choices import LAYER_INDUCING
+from skgp.estimators._layer_choices import LAYER_INDUCING, SHARED_KERNELS
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
@@ -22,6 +22,7 @@ from skgp.recipes.warping import Warping
     texts={"most_steps": "2,000", "of_several": "softmax"},
     kernel=LAYER_KERNELS,
     n_inducing=LAYER_INDUCING,
+    share_kernel=SHARED_KERNELS,
 )
 class DGPClassifier(Classifier):
     r"""Deep GP classification by doubly stochastic variational inference.

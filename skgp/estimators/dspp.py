@@ -11,7 +11,7 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
-from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
     LAYER_KERNELS,
@@ -35,7 +35,6 @@ from skgp.recipes.warping import Warping
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
     n_inducing=AUTO_INDUCING,
-    share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,

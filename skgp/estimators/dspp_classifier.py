@@ -11,7 +11,7 @@ from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
-from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING
+from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING, SHARED_KERNELS
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
     LAYER_KERNELS,
@@ -38,6 +38,7 @@ from skgp.recipes.warping import Warping
     n_layers=Deviation(constraint=[at_least(2)]),
     covariance=Deviation(default='"diagonal"'),
     n_inducing=AUTO_INDUCING,
+    share_kernel=SHARED_KERNELS,
     beta_reg=AUTO_BETA_REG,
     hidden_mean=AUTO_HIDDEN_MEAN,
     max_iter=FOUND_EPOCHS,

@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
-from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -12,7 +11,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import NOISY, gp_mixing
 
 
-@family(share_kernel=OWN_KERNELS)
+@family()
 class GPRNRegressor(GPRegressor):
     r"""Gaussian process regression network (GPRN; Wilson, Knowles and Ghahramani 2012).
 

@@ -5,7 +5,6 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.estimators._embedding import Embedding
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
@@ -14,7 +13,6 @@ from skgp.recipes.readouts import NOISY, gp_mixing
 
 @family(
     texts={"least_steps": "1,000"},
-    share_kernel=OWN_KERNELS,
     n_samples=Deviation(default="8"),
 )
 class GPRNEmbedding(Embedding):

@@ -14,7 +14,7 @@ from skgp.core.objectives.objective import ELBO, importance_weighted, plainly_we
 from skgp.distributions import NormalMixture, kernel_density
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import LAYER_INDUCING
 from skgp.estimators._model_groups import AUTO_BETA_REG, LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -59,7 +59,6 @@ _FULL_ROWS_OF_NOISE: Final = 1000.0
     n_samples=Deviation(default="1"),
     n_prediction_samples=Deviation(default="128"),
     n_inducing=replace(LAYER_INDUCING, default="128"),
-    share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
     optimizer=Deviation.choice("natgrad", "adam", default="natgrad"),
     jitter=Deviation(default="1e-6"),

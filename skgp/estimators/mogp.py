@@ -5,7 +5,6 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -13,7 +12,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, LatentUnits, normal_mixing
 
 
-@family(share_kernel=OWN_KERNELS, n_prediction_samples=Deviation(default="32"))
+@family(n_prediction_samples=Deviation(default="32"))
 class MOGPRegressor(GPRegressor):
     r"""Multi-output GP regression by a linear model of coregionalisation (MOGP).
 
@@ -125,7 +124,6 @@ class MOGPRegressor(GPRegressor):
 
 @family(
     texts={"hidden_rule": "2 P"},
-    share_kernel=OWN_KERNELS,
     activation=Deviation(default='"shifted_erf"'),
     inference=Deviation(default='"sampling"'),
 )

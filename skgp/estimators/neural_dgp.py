@@ -8,7 +8,7 @@ from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.activations import ACTIVATIONS
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import LAYER_INDUCING
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -21,7 +21,6 @@ from skgp.recipes.readouts import Hidden, LatentUnits, normal_mixing
     texts={"most_steps": "2,000", "hidden_rule": "2 P"},
     kernel=LAYER_KERNELS,
     n_inducing=LAYER_INDUCING,
-    share_kernel=OWN_KERNELS,
     width=Deviation(annotation="int | None", default="None", constraint=[at_least(1), None]),
     n_latents=Deviation(
         text="Number L' of top functions, at most P; three quarters of P, rounded up, if None."

@@ -10,7 +10,7 @@ from skgp.core.objectives.objective import PREDICTIVE, gamma_predictive, renyi_d
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
-from skgp.estimators._layer_choices import FOUND_INDUCING, NEURAL_MEAN, OWN_KERNELS
+from skgp.estimators._layer_choices import FOUND_INDUCING, NEURAL_MEAN
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -27,7 +27,6 @@ from skgp.recipes.warping import Warping
 @family(
     n_inducing=FOUND_INDUCING,
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
-    share_kernel=OWN_KERNELS,
     beta_reg=AUTO_BETA_REG,
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,

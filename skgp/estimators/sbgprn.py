@@ -5,7 +5,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import MIXING_DROPOUT, OWN_KERNELS
+from skgp.estimators._layer_choices import MIXING_DROPOUT
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe
@@ -13,7 +13,7 @@ from skgp.recipes.readout_recipes import readout_recipe
 from skgp.recipes.readouts import Hidden, LatentUnits, MixingNetwork
 
 
-@family(share_kernel=OWN_KERNELS, dropout=MIXING_DROPOUT)
+@family(dropout=MIXING_DROPOUT)
 class SBGPRNRegressor(GPRegressor):
     r"""GP regression network whose mixing matrix a neural network computes (SBGPRN).
 
@@ -118,7 +118,6 @@ class SBGPRNRegressor(GPRegressor):
 
 @family(
     texts={"hidden_rule": "P"},
-    share_kernel=OWN_KERNELS,
     dropout=MIXING_DROPOUT,
     inference=Deviation(default='"sampling"'),
 )

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.estimators._embedding import Embedding
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import MIXING_DROPOUT, OWN_KERNELS
+from skgp.estimators._layer_choices import MIXING_DROPOUT
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe
 from skgp.recipes.readout_recipes import embedding_recipe
@@ -14,7 +14,6 @@ from skgp.recipes.readouts import Hidden, LatentUnits, MixingNetwork
 
 @family(
     texts={"least_steps": "1,000"},
-    share_kernel=OWN_KERNELS,
     dropout=MIXING_DROPOUT,
     n_samples=Deviation(default="8"),
 )
@@ -114,7 +113,6 @@ class SBGPRNEmbedding(Embedding):
 
 @family(
     texts={"least_steps": "1,000", "hidden_rule": "P"},
-    share_kernel=OWN_KERNELS,
     dropout=MIXING_DROPOUT,
     inference=Deviation(default='"sampling"'),
     n_samples=Deviation(default="8"),

@@ -8,7 +8,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO, gamma_robust
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import KEPT_JITTER, OPTIMUM_OR_EPOCHS
-from skgp.estimators._layer_choices import FOUND_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import FOUND_INDUCING
 from skgp.estimators._model_groups import OBSERVED
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -30,7 +30,6 @@ from skgp.recipes.warping import Warping
     },
     n_inducing=FOUND_INDUCING,
     covariance=Deviation.choice("full", "diagonal", "delta"),
-    share_kernel=OWN_KERNELS,
     max_iter=OPTIMUM_OR_EPOCHS,
     likelihood=OBSERVED,
     noise_floor=Deviation(default="1e-5"),

@@ -9,6 +9,7 @@ from skgp.core.objectives.objective import ELBO
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import EPOCHS_OF_CLASSES
+from skgp.estimators._layer_choices import SHARED_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import CLASS_EPOCHS, ONE_FUNCTION_EPOCHS, stack_recipe
@@ -18,6 +19,7 @@ from skgp.recipes.warping import Warping
 
 @family(
     texts={"auto_epochs": "30", "least_steps": "30", "of_several": "softmax"},
+    share_kernel=SHARED_KERNELS,
     max_iter=EPOCHS_OF_CLASSES,
     covariance=Deviation.choice("full", "diagonal", "delta"),
 )

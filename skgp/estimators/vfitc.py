@@ -5,7 +5,6 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import VFITC
-from skgp.estimators._layer_choices import OWN_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
@@ -16,7 +15,7 @@ from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.stack import InitialValues
 
 
-@family(share_kernel=OWN_KERNELS)
+@family()
 class VFITCRegressor(GPRegressor):
     r"""Variational FITC regression.
 

@@ -9,7 +9,7 @@ from skgp.core.kernels.kernel import LayerKernels
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import ELBO
 from skgp.estimators._entries import Deviation
-from skgp.estimators._layer_choices import LAYER_INDUCING, OWN_KERNELS
+from skgp.estimators._layer_choices import LAYER_INDUCING
 from skgp.estimators._model_groups import LAYER_KERNELS
 from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
@@ -28,7 +28,6 @@ from skgp.recipes.outputs import Coregionalised
     n_samples=Deviation(default="5"),
     n_prediction_samples=Deviation(default="4"),
     n_inducing=replace(LAYER_INDUCING, default="100"),
-    share_kernel=OWN_KERNELS,
 )
 class SGHMCDGPRegressor(GPRegressor):
     r"""Deep GP regression with sampled inducing variables.
