@@ -257,9 +257,12 @@ class Embedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
         check_observed(Y, "X")
         check_magnitude(Y, "X")
         scaled = Scale(Y, None, self.normalize_X).apply(Y)
-        start = principal_scores(torch.from_numpy(scaled).nan_to_num(), self.n_components)
+        start = np.zeros((len(Y), self.n_components))
+        seen = ~np.isnan(Y).all(axis=1)  # the mean of the others is that of the prior
+        of_seen = torch.from_numpy(scaled[seen]).nan_to_num()
         # Rounded: the keys of rows hash these numbers, whose last digits depend on the row order.
-        return Rows(start.numpy().round(_START_DECIMALS), Y, None)
+        start[seen] = principal_scores(of_seen, self.n_components).numpy().round(_START_DECIMALS)
+        return Rows(start, Y, None)
 
     def _table_rows(self, X: Any, *, reset: bool) -> Array:
         # A copy, because the training rows are kept.

@@ -179,7 +179,7 @@ _READOUT_NODES: Final[Group] = (
         default="128",
         text="""
         Number of components of a prediction. Their nodes are a scrambled Sobol sequence, drawn once
-        in `fit` and shifted so that the predictive mean is exact.
+        in `fit` and shifted so that the predictive mean is exact, given sampled hidden functions.
         """,
     ),
 )

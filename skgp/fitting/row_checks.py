@@ -41,7 +41,7 @@ def check_rows(
     suffix: str = "",
     noise_variance: Any = None,
 ) -> Rows:
-    """Validate inputs, targets and weights; rows of weight zero are dropped.
+    """Validate inputs, targets and weights; rows of weight zero or without targets are dropped.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def check_rows(
     rows = _weighted(Rows(X, y, None, known_noise=noise), sample_weight, suffix)
     if np.isnan(rows.y).all():
         raise ValueError(f"Input {name} contains NaN in every entry: pass a row with a target")
-    return rows
+    return _with_targets(rows)
 
 
 def read_targets(y: Any, name: str) -> Array:
@@ -203,6 +203,15 @@ def _weighted(rows: Rows, sample_weight: Any, suffix: str) -> Rows:
         return rows
     numbers = np.flatnonzero(weight)
     return rows.take(numbers)._replace(numbers=numbers)
+
+
+def _with_targets(rows: Rows) -> Rows:
+    """The rows that have observed a target: the others say nothing."""
+    seen = ~np.isnan(rows.columns[0]).all(axis=1)
+    if seen.all():
+        return rows
+    kept = np.flatnonzero(seen)
+    return rows.take(kept)._replace(numbers=kept if rows.numbers is None else rows.numbers[kept])
 
 
 def check_magnitude(y: Array, name: str) -> None:

@@ -134,6 +134,22 @@ def test_weight_zero_drops_the_row(case: Case, data: Data, batch_size: int) -> N
     assert_same_predictions(case.make(**params).fit(data.X, Y, weight), dropped, data.X_new)
 
 
+@pytest.mark.parametrize("options", [{"batch_size": 15}, {"early_stopping": True}], ids=repr)
+def test_a_row_without_targets_is_dropped(case: Case, data: Data, options: Any) -> None:
+    """Among those to train on and among those held out, if they do not come from the same rows."""
+    Y = data.Y.copy()
+    Y[::3] = np.nan
+    kept = np.arange(len(Y)) % 3 > 0
+    params = case.known({"max_iter": 5, **options})
+    held_out = {"X_val": data.X, "y_val": Y} if "early_stopping" in params else {}
+    whole = case.make(**params).fit(data.X, Y, **held_out)
+    held_out = {name: rows[kept] for name, rows in held_out.items()}
+    dropped = case.make(**params).fit(data.X[kept], Y[kept], **held_out)
+    assert_same_predictions(whole, dropped, data.X_new)
+    assert whole.n_samples_seen_ == kept.sum()
+    assert whole.validation_scores_ == dropped.validation_scores_
+
+
 def test_integer_weights_repeat_rows(case: Case, data: Data) -> None:
     """Exactly so if nothing is left to chance and a step sees all rows."""
     case.skip_if_rows_have_draws()

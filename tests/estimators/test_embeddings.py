@@ -56,6 +56,16 @@ def cls(request: pytest.FixtureRequest) -> type:
     return request.param
 
 
+def test_rows_without_entries_start_at_zero(cls: Any) -> None:
+    """They change nothing in where the others start."""
+    X = make_table()
+    small = SMALL | {"max_iter": 1, "learning_rate_init": 1e-12}
+    alone = cls(**small).fit(X).embedding_
+    beside = cls(**small).fit(np.vstack([X, np.full((200, 4), np.nan)])).embedding_
+    np.testing.assert_allclose(beside[:60], alone, atol=1e-8)
+    np.testing.assert_allclose(beside[60:], 0.0, atol=1e-8)
+
+
 def test_parameters_have_constraints_and_defaults(cls: Any) -> None:
     parameters = inspect.signature(cls.__init__).parameters
     names = set(parameters) - {"self"}
