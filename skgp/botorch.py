@@ -1,7 +1,8 @@
 """Fitted estimators as models of BoTorch, for its acquisition functions; needs the extra `bo`."""
 
+import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -49,17 +50,29 @@ class EstimatorModel(Model):
         if not self._of_rows.is_normal:
             self._functions = estimator.sample_functions(n_samples, random_state)
         self._noise = torch.from_numpy(np.atleast_1d(estimator.noise_variance_))
-        self._n_outputs = int(estimator.n_outputs_)
+        self._outputs = torch.arange(int(estimator.n_outputs_))
 
     @property
     def num_outputs(self) -> int:
         """Number P of outputs."""
-        return self._n_outputs
+        return len(self._outputs)
 
     @property
     def batch_shape(self) -> torch.Size:
         """Of the model itself, which is one."""
         return torch.Size()
+
+    def subset_output(self, idcs: list[int]) -> Self:
+        """The same model of some of the outputs.
+
+        Parameters
+        ----------
+        idcs : list of int
+            Negative ones count from the end.
+        """
+        model = copy.copy(self)
+        model._outputs = self._outputs[list(idcs)]
+        return model
 
     def posterior(
         self,
@@ -93,7 +106,7 @@ class EstimatorModel(Model):
         """
         if isinstance(observation_noise, Tensor):
             raise UnsupportedError("the noise is that of the estimator: give True or False")
-        chosen = torch.arange(self._n_outputs)
+        chosen = self._outputs
         if output_indices is not None:
             chosen = chosen[list(output_indices)]
         if self._functions is None:

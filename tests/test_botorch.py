@@ -85,6 +85,9 @@ def test_samples_of_several_outputs_have_their_covariances():
     assert torch.equal(model.posterior(rows, output_indices=[-1]).mean, second.mean)
     with pytest.raises(IndexError):
         model.posterior(rows, output_indices=[2])
+    part = model.subset_output([1])
+    assert (part.num_outputs, model.num_outputs) == (1, 2)
+    assert torch.equal(part.posterior(rows).mean, second.mean)
     weights = torch.tensor([1.0, 2.0]).double()
     both = model.posterior(rows, posterior_transform=ScalarizedPosteriorTransform(weights))
     expected = np.einsum("p,ipir,r->i", weights, f_cov, weights)

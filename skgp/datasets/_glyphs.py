@@ -1,6 +1,7 @@
 """Points inside the letters of a text."""
 
-from numbers import Integral
+import math
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_scalar
@@ -47,9 +48,9 @@ def make_glyphs(
     Raises
     ------
     TypeError
-        If `n_samples` is no integer.
+        If `text` is no string, `n_samples` no integer or `noise` no number.
     ValueError
-        If `text` is empty or has another letter, `n_samples` is negative, or `noise` is negative.
+        If `text` is empty or has another letter, or a number is negative or not finite.
 
     References
     ----------
@@ -66,8 +67,9 @@ def make_glyphs(
     True
     """
     check_scalar(n_samples, "n_samples", Integral, min_val=0)
-    if not noise >= 0.0:
-        raise ValueError(f"noise must be at least 0, got {noise!r}.")
+    check_scalar(noise, "noise", Real, min_val=0.0)
+    if not math.isfinite(noise):
+        raise ValueError(f"noise must be finite, got {noise!r}.")
     contours = _text_outlines(text)
     width = max(contour[:, 0].max() for contour in contours)
     rng = random_generator(random_state)
@@ -94,6 +96,8 @@ def _inside(points: FloatArray, contours: list[FloatArray]) -> BoolArray:
 
 def _text_outlines(text: str) -> list[FloatArray]:
     """Contours (v, 2) of the letters side by side."""
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a string, got {type(text).__name__}.")
     letters = _letters()
     unknown = sorted(set(text) - set(letters))
     if unknown or not text:

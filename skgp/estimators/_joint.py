@@ -6,6 +6,7 @@ from typing import Any
 from sklearn.utils import check_random_state, check_scalar
 
 from skgp._typing import Array
+from skgp.core.numerics.gradients import recorded_gradients
 from skgp.fitting.draws import joint_draws
 from skgp.fitting.functions import FunctionDraws
 from skgp.fitting.joint import joint_covariance
@@ -72,7 +73,8 @@ def posterior(estimator: Any) -> FunctionPosterior:
         and return tensors in the units of y.
     """
     fitted = estimator._snapshot()
-    return FunctionPosterior(fitted.model_, fitted._output_shape)
+    with recorded_gradients():
+        return FunctionPosterior(fitted.model_, fitted._output_shape)
 
 
 def sample_functions(estimator: Any, n_samples: int = 1, random_state: Any = 0) -> FunctionDraws:
@@ -145,4 +147,5 @@ def _draw_functions(
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     shape = fitted._output_shape
     names = getattr(fitted, "feature_names_in_", None)
-    return FunctionDraws(model, shape, int(n_samples), seed, prior=prior, names=names)
+    with recorded_gradients():
+        return FunctionDraws(model, shape, int(n_samples), seed, prior=prior, names=names)

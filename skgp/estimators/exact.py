@@ -29,14 +29,15 @@ class ExactGPRegressor(GPRegressor):
     The fit maximises the marginal likelihood over the kernel and the noise by L-BFGS. Up to
     `max_cholesky_size` rows it uses Cholesky factors, at a cost of n^3. Beyond, it uses
     preconditioned conjugate gradients and a stochastic estimate of the log determinant (Gardner et
-    al. 2018; Wang et al. 2019), and variances are slow to predict. Both hold matrices of n x n
-    numbers. Several outputs are independent GPs.
+    al. 2018; Wang et al. 2019). Predictions are by a factor of all rows, which the first of them
+    computes for so many. All hold matrices of n x n numbers. Several outputs are independent GPs.
 
     Parameters
     ----------
     $kernel
     max_cholesky_size : int, default=5000
-        Largest number of rows for which the kernel matrix is factorised.
+        Largest number of rows for which each iteration factorises the kernel matrix, and for which
+        the fitted model holds the inverse of its factor.
     $max_iter
     $early_stopping
     $random_state
@@ -67,8 +68,7 @@ class ExactGPRegressor(GPRegressor):
     $attributes
     log_marginal_likelihood_value_ : float
         Log marginal likelihood of the rows that the model knows, in nats, of standardised targets
-        if `normalize_y`, as scikit-learn's; that of several outputs is the sum. An estimate above
-        `max_cholesky_size` rows.
+        if `normalize_y`, as scikit-learn's; that of several outputs is the sum.
 
     Raises
     ------
@@ -202,7 +202,7 @@ class ExactGPRegressor(GPRegressor):
 
         Kernel, noise, prior mean and scales stay as they are; `fit` finds new ones. Up to
         `max_cholesky_size` rows the Cholesky factor is extended, which takes time in proportion to
-        the square of the number of rows.
+        the square of the number of rows; beyond, it is computed anew.
 
         Parameters
         ----------

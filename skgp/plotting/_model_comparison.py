@@ -210,7 +210,7 @@ class ModelComparisonDisplay(Display):
         size = (1.2 + 2.2 * n_columns, n_rows * (1.1 + 0.25 * len(self.methods)))
         frame = self._begin(ax, figsize=size)
         if n_panels == 1:
-            return np.array([frame])
+            return self._by_title(np.array([frame]))
         place = frame.get_subplotspec()
         if place is None:
             raise ValueError("ax must come from subplots or add_subplot to be divided.")
@@ -224,10 +224,13 @@ class ModelComparisonDisplay(Display):
         return panels
 
     def _by_title(self, panels: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
-        """Panels in the order of the data sets, if these are their titles."""
+        """Panels in the order of the data sets, if these are their titles.
+
+        Panels of other data sets are refused. A title without points may be replaced.
+        """
         by_title = {panel.get_title(): panel for panel in panels}
         found = [dataset for dataset in self.datasets if dataset in by_title]
-        if not found:
+        if not found and not any(title and panel.has_data() for title, panel in by_title.items()):
             return panels
         if len(found) < len(panels):
             raise ValueError(f"ax has the titles {[*by_title]}, the data sets are {self.datasets}.")

@@ -128,6 +128,20 @@ def test_a_model_of_inference_mode_goes_on_outside(case: Case) -> None:
     np.testing.assert_array_equal(model.predict(labels.X_new), again.predict(labels.X_new))
 
 
+@pytest.mark.only(CASES[:1])
+def test_what_is_made_in_inference_mode_has_gradients_outside(case: Case) -> None:
+    labels = make_labels(40)
+    model = case.make(max_iter=2).fit(labels.X, labels.X[:, 0])
+    with torch.inference_mode():
+        moments, draws = model.posterior(), model.sample_functions(2)
+    slopes = []
+    for of_rows in (moments.mean_and_std, lambda x: [draws.evaluate(x)]):
+        x = torch.tensor(labels.X_new, requires_grad=True)
+        of_rows(x)[0].sum().backward()
+        slopes.append(x.grad)
+    assert all(slope.abs().min() > 0.0 for slope in slopes)
+
+
 def test_the_network_of_the_user_stays_as_it_is() -> None:
     """It is neither trained nor cast, restarts do not share it, and a second fit is the first."""
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))

@@ -80,10 +80,20 @@ def test_noise_is_added_to_the_outcome() -> None:
     [
         ({"text": "DGX"}, "text must consist of the letters DGILOP, got 'DGX'"),
         ({"text": ""}, "text must consist of the letters"),
-        ({"noise": -0.1}, "noise must be at least 0"),
+        ({"noise": -0.1}, "noise == -0.1, must be >= 0"),
+        ({"noise": float("inf")}, "noise must be finite"),
         ({"n_samples": -1}, "n_samples == -1, must be >= 0"),
     ],
 )
 def test_arguments_are_checked(options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
+        make_glyphs(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"text": None}, "text must be a string"), ({"noise": "a"}, "noise must be an instance of")],
+)
+def test_types_are_checked(options: dict, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         make_glyphs(**options)

@@ -1,6 +1,5 @@
 """Classifiers: scikit-learn's checks, its Gaussian process, labels, weights, hostile tables."""
 
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +21,6 @@ from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.nodes.rules import Nodes
 from skgp.distributions import Bernoulli, Categorical
-from skgp.recipes import stack
 
 # Exactly so many epochs; a search for their number is for test_cross_validated_epochs.py.
 SMALL = {"n_inducing": 15, "max_iter": 20, "early_stopping": False, "random_state": 0}
@@ -244,10 +242,10 @@ def test_classes_that_are_easily_told_apart_start_with_a_large_function(monkeypa
     for noise_var in (0.1, 0.7):
         residual = torch.full((1,), noise_var, dtype=torch.float64)
 
-        def build(spec: Any, setup: Any, residual: torch.Tensor = residual) -> Any:
-            return stack.build_stack(replace(spec, start=lambda *_: residual), setup)
+        def start(*_: Any, residual: torch.Tensor = residual, **__: Any) -> torch.Tensor:
+            return residual
 
-        monkeypatch.setattr("skgp.recipes.assemble.build_stack", build)
+        monkeypatch.setattr("skgp.recipes.stack.start_hyperparameters", start)
         model = make("svgp", max_iter=1, learning_rate_init=1e-12).fit(*table(n_classes=2))
         variances[noise_var] = model.stack_.top.kernel.variance.item()
     np.testing.assert_allclose([variances[0.1], variances[0.7]], [5.0, 1.0], rtol=1e-6)

@@ -58,19 +58,23 @@ def test_marginal_likelihood_is_the_loss_of_all_rows(rng, table):
     Y[rng.random(Y.shape) < 0.2] = np.nan
     weight = rng.uniform(0.5, 3.0, len(y))
     model = ExactGPRegressor(max_iter=200, random_state=0).fit(X, Y, sample_weight=weight)
-    per_row = -model.log_marginal_likelihood_value_ / weight.sum()
+    assert model.n_samples_seen_ == weight[~np.isnan(Y).all(axis=1)].sum()
+    per_row = -model.log_marginal_likelihood_value_ / model.n_samples_seen_
     # the last loss was computed before the last, converged step
     np.testing.assert_allclose(per_row, model.loss_curve_[-1], rtol=0, atol=1e-6)
 
 
-def test_marginal_likelihood_of_many_rows_is_estimated(table):
+def test_marginal_likelihood_of_many_rows_is_estimated_in_training_alone(table):
     X, y, _ = table
     exact = ExactGPRegressor(max_iter=1, random_state=0).fit(X, y)
     estimated = clone(exact).set_params(max_cholesky_size=40).fit(X, y)
-    difference = (
-        estimated.log_marginal_likelihood_value_ - exact.log_marginal_likelihood_value_
-    ) / len(y)
-    assert abs(difference) < 0.05
+    value = estimated.log_marginal_likelihood_value_
+    assert abs(value - exact.log_marginal_likelihood_value_) / len(y) < 0.05
+    estimated.stack_.top.load_state_dict(exact.stack_.top.state_dict(), strict=False)
+    rtol = 1e-10  # of the same parameters
+    np.testing.assert_allclose(
+        estimated.log_marginal_likelihood_value_, exact.log_marginal_likelihood_value_, rtol=rtol
+    )
 
 
 def test_further_rows_are_rows_of_scikit_learn(table, model):
@@ -121,13 +125,31 @@ def test_rows_with_weights_and_missing_outputs(rng, table):
     )
 
 
-def test_beyond_the_factor_conjugate_gradients_take_over(table, model):
+def test_more_rows_than_an_inverse_factor_is_stored_for(table, model):
     X, y, X_new = table
     expected = model.condition_on(X[60:], y[60:])
     limited = ExactGPRegressor(max_iter=10, max_cholesky_size=70, random_state=0)
     limited = limited.fit(X[:60], y[:60]).condition_on(X[60:], y[60:])
     assert limited.stack_.top.L_inv is None
-    np.testing.assert_allclose(limited.predict(X_new), expected.predict(X_new), rtol=1e-3)
+    assert_same(limited, expected, X_new)
+
+
+def test_many_rows_with_little_noise_leave_as_much_variance_as_few(rng):
+    """Of a kernel of large variance: the rest is a billionth of it, for a row by itself too."""
+    X = rng.uniform(-3.0, 3.0, (200, 2))
+    y = np.sin(3.0 * X[:, 0]) + X[:, 1] + 0.03 * rng.standard_normal(200)
+    few, many = (
+        ExactGPRegressor(max_iter=60, max_cholesky_size=most, random_state=0)
+        .fit(X[:150], y[:150])
+        .condition_on(X[150:], y[150:])
+        for most in (200, 150)
+    )
+    assert few.stack_.top.kernel.variance > 1e4
+    x = rng.uniform(-3.0, 3.0, (6, 2))
+    wanted = few.predict_latent(x).std()
+    np.testing.assert_allclose(many.predict_latent(x).std(), wanted, rtol=1e-3)
+    alone = [many.predict_latent(row[None]).std()[0] for row in x]
+    np.testing.assert_allclose(alone, wanted, rtol=1e-3)
 
 
 def test_a_known_row_again_halves_its_noise(table, model):

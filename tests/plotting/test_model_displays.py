@@ -259,6 +259,12 @@ def test_panels_of_another_display_are_found_by_their_titles(ax: Axes) -> None:
     other = scores(("pol", "DSPP", 2.0), ("kin8nm", "DSPP", 2.0))
     with pytest.raises(ValueError, match=r"titles \['pol', 'bike'\], the data sets are"):
         ModelComparisonDisplay.from_results(other, metric="nll", ax=first.axes_)
+    none = scores(("wine", "DSPP", 2.0), ("kin8nm", "DSPP", 2.0))
+    with pytest.raises(ValueError, match=r"titles \['pol', 'bike'\], the data sets are"):
+        ModelComparisonDisplay.from_results(none, metric="nll", ax=first.axes_)
+    with pytest.raises(ValueError, match=r"titles \['pol'\], the data sets are"):
+        ModelComparisonDisplay.from_results(none[:1], metric="nll", ax=first.axes_[0])
+    assert [panel.get_title() for panel in first.axes_] == ["pol", "bike"]
 
 
 def test_a_training_of_one_epoch_is_a_dot() -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
+from skgp.core.layers.kept import Content, Kept
 
 
 class Latent(NamedTuple):
@@ -133,9 +134,15 @@ class Layer(nn.Module, ABC):
         Weights of a linear prior mean.
     mean_network : Module
         From (..., D_mean) to prior means (..., W), where they are neural.
+
+    Notes
+    -----
+    A layer keeps the factors of its last prediction until anything in it changes. Copies, pickles
+    and files are without them.
     """
 
     mean_network: nn.Module
+    _kept: Kept | None = None
 
     def __init__(self, kernel: Kernel, jitter: float) -> None:
         super().__init__()
@@ -144,14 +151,23 @@ class Layer(nn.Module, ABC):
         self.mean = nn.Parameter(torch.zeros_like(kernel.variance.detach()))
         self.slope: nn.Parameter | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).copy().items() if name != "_kept"}
+
     @abstractmethod
     def factors(self) -> Any:
         """Everything that depends on parameters alone; one Cholesky factor per basis."""
 
     def known_factors(self) -> Any:
-        """The factors for a prediction, without gradients; layers may keep them between calls."""
-        with torch.no_grad():
-            return self.factors()
+        """The factors for a prediction, without gradients."""
+        content = Content.of(self)
+        kept = self._kept  # read once: another thread may set it at any time
+        if kept is None or not kept.content.equals(content):
+            with torch.inference_mode(False), torch.no_grad():
+                # First the copy: after a change between the two the next call refuses the factors.
+                kept = Kept(content.copied(), self.factors())
+            self._kept = kept
+        return kept.factors
 
     @abstractmethod
     def unit_moments(self, x: Tensor, factors: Any) -> tuple[Tensor, Tensor, Tensor]:

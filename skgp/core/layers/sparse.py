@@ -3,14 +3,13 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.divergences import Divergence, kullback_leibler
-from skgp.core.layers.kept import Content, Kept
 from skgp.core.layers.layer import Basis, Layer, in_groups
 from skgp.core.layers.posteriors import Moments, Posterior
 from skgp.core.layers.projection import project, project_shared
@@ -72,28 +71,9 @@ def draw_inducing(n: int, factors: Factors, generator: DrawSource) -> Tensor:
 
 
 class SparseLayer(Layer):
-    """Abstract base of the layers with inducing inputs.
-
-    A layer keeps the factors of its last prediction until anything in it changes. Copies, pickles
-    and files are without them.
-    """
+    """Abstract base of the layers with inducing inputs."""
 
     Z: nn.Parameter  # inducing inputs (W, M, D) of the variance
-    _kept: Kept | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).copy().items() if name != "_kept"}
-
-    def known_factors(self) -> Factors:
-        content = Content.of(self)
-        kept = self._kept  # read once: another thread may set it at any time
-        if kept is None or not kept.content.equals(content):
-            with torch.inference_mode(False), torch.no_grad():
-                # First the copy: after a change between the two the next call refuses the factors.
-                kept = Kept(content.copied(), self.factors())
-            self._kept = kept
-        factors: Factors = kept.factors
-        return factors
 
     @property
     @abstractmethod

@@ -1,7 +1,9 @@
 """The exact GP over its training rows: p(y) = N(y; mean, K + noise) (PPGPR paper, Eqn 2).
 
-Small tables go through one Cholesky factor, large ones through conjugate gradients; both need
-the n x n matrix. It is built by `Kernel.Kuu`, so any kernel will do, in units of the variance.
+The marginal likelihood of few rows is computed by a Cholesky factor, that of many by conjugate
+gradients; both need the n x n matrix. It is built by `Kernel.Kuu`, so any kernel will do, in units
+of the variance. Predictions are always by the factor: what is left of the variance is a small
+difference, for which iterations would have to be far more exact than they can be.
 
 Rows may have known noise beside the learned one. Divided by a root of noise / learned noise, of
 which `shares` are the inverses, they all have the learned noise, and jitter is as small beside a
@@ -9,6 +11,7 @@ row of much noise as beside the others.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,10 +21,44 @@ from skgp.core.layers.layer import Basis, Layer, in_groups
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
-from skgp.core.numerics.linalg import LOG_2PI, inverse_cholesky, log_det_and_quadratic
+from skgp.core.numerics.linalg import LOG_2PI, cholesky, inverse_cholesky, log_det_and_quadratic
 
-# From Kuf (W, n, B) to the share of the variance that the rows explain, (W, B).
-Explained = Callable[[Tensor], Tensor]
+
+class Factor(NamedTuple):
+    """The Cholesky factor L of the matrix C of rows scaled by their shares, or its inverse.
+
+    Attributes
+    ----------
+    L, L_inv : Tensor of shape (W, n, n) or None
+        One of them. The columns of the inverse hold the shares.
+    shares : Tensor of shape (W, n, 1)
+    """
+
+    L: Tensor | None
+    L_inv: Tensor | None
+    shares: Tensor
+
+    def whiten(self, rhs: Tensor) -> Tensor:
+        """L^-1 of scaled right-hand sides (W, n, B)."""
+        if self.L is None:
+            assert self.L_inv is not None
+            return self.L_inv @ rhs
+        return torch.linalg.solve_triangular(self.L, self.shares * rhs, upper=False)
+
+    def solve(self, rhs: Tensor) -> Tensor:
+        """C^-1 rhs (W, n, B), zero where there is no target."""
+        if self.L is None:
+            assert self.L_inv is not None
+            return self.L_inv.mT @ (self.L_inv @ rhs)
+        return self.shares * torch.cholesky_solve(self.shares * rhs, self.L)
+
+    def log_det(self) -> Tensor:
+        """log|C| (W,)."""
+        if self.L is None:
+            assert self.L_inv is not None
+            diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1) / self.shares.squeeze(-1)
+            return -2.0 * torch.where(self.shares.squeeze(-1) > 0, diagonal, 1.0).log().sum(-1)
+        return 2.0 * self.L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
 class ExactGP(Layer):
@@ -37,7 +74,8 @@ class ExactGP(Layer):
     jitter : float
         Diagonal regularisation relative to the mean of the diagonal of K + noise.
     solver : ConjugateGradients
-        Takes over from its `min_rows` on.
+        For the marginal likelihood of its `min_rows` or more. An inverse factor of so many rows is
+        not stored: predictions compute a factor when they need one.
     """
 
     x: Tensor  # (n, D)
@@ -94,7 +132,7 @@ class ExactGP(Layer):
             K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
             L_inv = inverse_cholesky(_add_diagonal(K, shift), self.jitter)
             self.L_inv.copy_(L_inv * self.shares.unsqueeze(-2))
-        self.alpha.copy_(self._solve(r.unsqueeze(-1)).squeeze(-1))
+        self.alpha.copy_(self.factors().solve(r.unsqueeze(-1)).squeeze(-1))
 
     @torch.no_grad()
     def with_more(self, rows: ObservedRows) -> "ExactGP":
@@ -125,66 +163,50 @@ class ExactGP(Layer):
             more.L_inv[:, :n, :n] = self.L_inv
             more.L_inv[:, n:, n:] = new * shares.unsqueeze(-2)
             more.L_inv[:, n:, :n] = -new @ (A.mT @ self.L_inv)
-        more.alpha.copy_(more._solve(more.residual.unsqueeze(-1)).squeeze(-1))
+        more.alpha.copy_(more.factors().solve(more.residual.unsqueeze(-1)).squeeze(-1))
         return more
 
     @torch.no_grad()
     def log_marginal(self) -> Tensor:
-        """Log marginal likelihood (W,) of the rows that the GPs know, in nats.
-
-        Of as many rows as the solver takes it is an estimate.
-        """
-        shift = _shift(self.kernel, self.count, self.noise_var)
-        if self.L_inv is None:
-            K, diagonal = self._system()
-            log_det, _ = self.solver.log_det_and_quadratic(K, diagonal, self.residual)
-        else:
-            diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1) / self.shares
-            log_det = -2.0 * torch.where(self.count > 0, diagonal, 1.0).log().sum(-1)
+        """Log marginal likelihood (W,) of the rows that the GPs know, in nats."""
+        shift, log_det = _shift(self.kernel, self.count, self.noise_var), self.factors().log_det()
         quadratic = (self.residual * self.alpha).sum(-1)
         squares = torch.where(self.count > 0, self.shares, 1.0).square()
         noise = self.noise_var.unsqueeze(-1) / squares
         return _log_density(self.kernel, self.count, noise, shift, log_det, quadratic)
 
-    def factors(self) -> Explained:
-        """What a prediction call computes once: the map from Kuf to the explained share."""
-        L_inv = self.L_inv
-        if L_inv is not None:
-            return lambda Kuf: (L_inv @ Kuf).square().sum(-2)
-        K, shift = self._system()
+    def known_factors(self) -> Factor:
+        if self.L_inv is None:
+            known: Factor = super().known_factors()
+            return known
+        return self.factors()
+
+    def factors(self) -> Factor:
         shares = self.shares.unsqueeze(-1)
+        if self.L_inv is not None:
+            return Factor(None, self.L_inv, shares)
+        K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
+        L = cholesky(_add_diagonal(K, shift).detach(), self.jitter).to(shares)
+        return Factor(L, None, shares)
 
-        def explained(Kuf: Tensor) -> Tensor:
-            scaled = Kuf * shares
-            solution, left = self.solver.solve_and_residual(K, shift, scaled)
-            # With the residual r, k^T v + v^T r is below k^T C^-1 k by no more than r^T C^-1 r.
-            return ((scaled + left) * solution).sum(-2)
-
-        return explained
-
-    def unit_moments(self, x: Tensor, factors: Explained) -> tuple[Tensor, Tensor, Tensor]:
+    def unit_moments(self, x: Tensor, factors: Factor) -> tuple[Tensor, Tensor, Tensor]:
         # f_mean = c + k^T C^-1 (y - c), v_prior = variance (kff - k^T C^-1 k)
         Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x)
         mean = (self.alpha.unsqueeze(-2) @ Kuf).squeeze(-2) / self.kernel.variance.sqrt()[:, None]
-        return mean, factors(Kuf), torch.zeros_like(mean)
+        return mean, factors.whiten(Kuf).square().sum(-2), torch.zeros_like(mean)
 
     @property
     def n_inputs(self) -> int:
         return self.x.shape[-1]
 
-    def unit_covariance(self, x: Tensor, factors: Explained) -> Tensor:
+    def unit_covariance(self, x: Tensor, factors: Factor) -> Tensor:
         # Kff - k^T C^-1 k
         Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x.flatten(0, 1))
-        Kff = self.kernel.Kff(x)
-        if self.L_inv is not None:
-            return Kff - in_groups(Kuf, x).mT @ in_groups(self._solve(Kuf), x)
-        scaled = Kuf * self.shares.unsqueeze(-1)
-        of_all = self.solver.solve_and_residual(*self._system(), scaled)
-        k, v, r = (in_groups(part, x) for part in (scaled, *of_all))
-        return Kff - k.mT @ v - v.mT @ r
+        white = in_groups(factors.whiten(Kuf), x)
+        return self.kernel.Kff(x) - white.mT @ white
 
     def unit_update(
-        self, prior: Callable[[Tensor], Tensor], factors: Explained, generator: torch.Generator
+        self, prior: Callable[[Tensor], Tensor], factors: Factor, generator: torch.Generator
     ) -> list[Basis]:
         # f = g + k^T C^-1 (y - c - g(x) - e) with g from the prior and the noise e of the rows
         g = prior(self.x[None, None]).movedim(0, -1)  # (W, n, S)
@@ -192,7 +214,7 @@ class ExactGP(Layer):
         deviation = torch.where(self.count > 0, self._system()[1].sqrt() / self.shares, 0.0)
         noise = deviation.unsqueeze(-1) * e
         alpha = (self.alpha / self.kernel.variance.sqrt().unsqueeze(-1)).unsqueeze(-1)
-        weights = alpha - self._solve(g + noise)
+        weights = alpha - factors.solve(g + noise)
         return [Basis(self.x.unsqueeze(0), weights.movedim(-1, 0))]
 
     def _system(self) -> tuple[Tensor, Tensor]:
@@ -200,14 +222,7 @@ class ExactGP(Layer):
         K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
         return K, _with_jitter(K, shift, self.jitter)
 
-    def _solve(self, rhs: Tensor) -> Tensor:
-        """C^-1 rhs (W, n, B), zero where there is no target."""
-        if self.L_inv is not None:
-            return self.L_inv.mT @ (self.L_inv @ rhs)
-        shares = self.shares.unsqueeze(-1)
-        return shares * self.solver.solve(*self._system(), rhs * shares)
-
-    def kl(self, factors: Explained) -> Tensor:
+    def kl(self, factors: Factor) -> Tensor:
         return torch.zeros_like(self.noise_var[0])
 
 

@@ -1,4 +1,4 @@
-"""Systems (K + diag(shift)) v = r too large for a Cholesky factor, and their log-determinants.
+"""Marginal likelihoods of systems K + diag(shift) too large for a Cholesky factor in each step.
 
 Preconditioned conjugate gradients with stochastic Lanczos quadrature (Gardner et al., 2018) by
 linear_operator. Its settings are global, so they are changed inside context managers only.
@@ -7,7 +7,6 @@ linear_operator. Its settings are global, so they are changed inside context man
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from linear_operator import settings
@@ -22,10 +21,6 @@ from skgp.core.numerics.draws import seeded
 
 # With 20 steps, the default of linear_operator, log-determinants are biased where noise is small.
 _LANCZOS_STEPS = 100
-# Relative residual of a solution, per standard deviation of the noise: see
-# doc/decisions/25-cg-residual.md.
-_PER_DEVIATION = 5e-4
-_LEAST_TOLERANCE = 1e-6  # linear_operator may never get below
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class ConjugateGradients:
         Smaller systems are left to a Cholesky factor.
     tolerance : float
         Norm of the residual, relative to that of the right-hand side and averaged over right-hand
-        sides, at which the iterations end. `solve` goes on where noise is small.
+        sides, at which the iterations end.
     max_iterations : int
     n_probes : int
         Probe vectors of the log-determinant; its standard error falls with their square root.
@@ -77,36 +72,6 @@ class ConjugateGradients:
             quadratic, log_det = _operator(K, shift).inv_quad_logdet(r.unsqueeze(-1), logdet=True)
         return log_det, quadratic
 
-    def solve(self, K: Tensor, shift: Tensor, rhs: Tensor) -> Tensor:
-        """C^-1 rhs for C = K + diag(shift), differentiable in rhs alone.
-
-        With a relative residual of t, k^T C^-1 rhs is off by up to about t / s predictive standard
-        deviations, where s is the standard deviation of the noise. So t is in proportion to the
-        least s.
-
-        Parameters
-        ----------
-        K : Tensor of shape (W, n, n)
-        shift : Tensor of shape (W, n)
-        rhs : Tensor of shape (W, n, B)
-
-        Returns
-        -------
-        Tensor of shape (W, n, B)
-        """
-        solution: Tensor = _Solution.apply(rhs, K.detach(), shift.detach(), self)
-        return solution
-
-    def solve_and_residual(self, K: Tensor, shift: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
-        """v = C^-1 rhs as `solve` finds it, and what is left of the right-hand side, rhs - C v."""
-        solution = self.solve(K, shift, rhs)
-        return solution, rhs - K.detach() @ solution - shift.detach().unsqueeze(-1) * solution
-
-    def _tolerance(self, shift: Tensor) -> float:
-        """The relative residual that a solution may have."""
-        asked = _PER_DEVIATION * float(shift.min().clamp_min(0.0).sqrt())
-        return min(self.tolerance, max(asked, _LEAST_TOLERANCE))
-
     @contextmanager
     def _settings(self, K: Tensor, tolerance: float) -> Iterator[None]:
         # Rows that were cut out have zeros on the diagonal, which cannot precondition.
@@ -130,22 +95,3 @@ class ConjugateGradients:
 
 def _operator(K: Tensor, shift: Tensor) -> AddedDiagLinearOperator:
     return AddedDiagLinearOperator(DenseLinearOperator(K), DiagLinearOperator(shift))
-
-
-class _Solution(torch.autograd.Function):
-    """C^-1 rhs, whose slope in rhs is C^-1 too."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, rhs: Tensor, K: Tensor, shift: Tensor, solver: ConjugateGradients
-    ) -> Tensor:
-        ctx.save_for_backward(K, shift)
-        ctx.solver = solver
-        with solver._settings(K, solver._tolerance(shift)):
-            solution: Tensor = _operator(K, shift).solve(rhs)
-        return solution
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[Tensor, None, None, None]:
-        K, shift = ctx.saved_tensors
-        return ctx.solver.solve(K, shift, grads[0].contiguous()), None, None, None
