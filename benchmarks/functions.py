@@ -1,9 +1,11 @@
 """Defaults on known functions, with little noise, much, and some that is not normal.
 
     OMP_NUM_THREADS=1 python -m benchmarks.functions --rows 100 300 [--seeds 0] [--only piston ...]
+    OMP_NUM_THREADS=1 python -m benchmarks.functions --everyday --rows 100 300 1000
     OMP_NUM_THREADS=1 python -m benchmarks.functions --files DIR/large/*.npz --rows 100 300 1000
 
-With `--files`, random rows of data sets stand in place of functions. The columns are NLL / CRPS of
+With `--everyday`, made-up rows as users have them stand in place of functions, with `--files`
+random rows of data sets. The columns are NLL / CRPS of
 1,000 further rows in units of the standard deviation of the training targets, the share of these in
 90 % intervals, and process time of a fit in seconds.
 """
@@ -20,6 +22,7 @@ from zlib import crc32
 
 import numpy as np
 
+from benchmarks._everyday_rows import EVERYDAY
 from benchmarks._known_functions import FUNCTIONS, Make
 from benchmarks._markdown import head, line
 from benchmarks._scikit_learn_gp import ScikitLearnGP
@@ -59,16 +62,18 @@ def cell(of_seeds: list[list[float]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    known = {make.__name__: make for make in FUNCTIONS}
+    known = {make.__name__: make for make in (*FUNCTIONS, *EVERYDAY)}
     parser.add_argument("--rows", type=int, nargs="+", default=[300])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--only", nargs="+", choices=known, default=list(known))
+    parser.add_argument("--only", nargs="+", choices=known)
+    parser.add_argument("--everyday", action="store_true")
     parser.add_argument("--files", type=Path, nargs="+", default=[])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     sources = {path.stem: subsample(path) for path in arguments.files}
-    sources = sources or {name: known[name] for name in arguments.only}
+    names = [make.__name__ for make in (EVERYDAY if arguments.everyday else FUNCTIONS)]
+    sources = sources or {name: known[name] for name in arguments.only or names}
     print("\n".join(head(["function", "rows", *arguments.methods])), flush=True)
     for n_rows, (name, make) in product(arguments.rows, sources.items()):
         cells = [
