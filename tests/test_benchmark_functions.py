@@ -46,7 +46,7 @@ def test_functions_are_those_of_the_literature(make, printed):
     np.testing.assert_allclose(y, [printed(*row) for row in X], rtol=1e-12)
 
 
-@pytest.mark.parametrize("make", (*known.FUNCTIONS, *EVERYDAY))
+@pytest.mark.parametrize("make", [*known.FUNCTIONS, *EVERYDAY])
 def test_rows_vary_and_are_finite(make):
     X, y = make(np.random.default_rng(1), 50)
     assert X.shape[0] == len(y) == 50

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skgp import DSPPRegressor, SVGPRegressor
-from skgp.core.training.plan import History
+from skgp.core.training.history import History
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.fitting import progress_report
 from skgp.fitting.progress_report import ProgressReport

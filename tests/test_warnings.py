@@ -16,7 +16,7 @@ import torch
 import skgp
 from skgp import Checkpoint, ExactGPRegressor, MOGPEmbedding, SVGPRegressor
 from skgp.core.numerics import elementwise
-from skgp.core.training.plan import History
+from skgp.core.training.history import History
 from skgp.fitting import recording
 from skgp.fitting.coverage import Coverage
 from skgp.fitting.diagnosis import _calibration, _length

@@ -14,8 +14,8 @@ from sklearn.utils.validation import validate_data
 from skgp._typing import Array
 from skgp._validation import refuse_times, unmasked
 from skgp.core.data import Targets
-from skgp.core.marginal.starts import principal_scores
 from skgp.core.numerics.gradients import recorded_gradients
+from skgp.core.numerics.principal import principal_scores
 from skgp.core.objectives.objective import ELBO
 from skgp.core.stacks.row_posterior import RowMoments
 from skgp.core.training.inversion import N_COMPARED, Inversion

@@ -20,7 +20,8 @@ from skgp import _doc_links
 from skgp._typing import Array
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.core.numerics.processes import check_default_device, guard_against_fork
-from skgp.core.training.plan import History, Plan
+from skgp.core.training.history import History
+from skgp.core.training.plan import Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.ranks import Ranks
 from skgp.estimators._fit_groups import CHANGEABLE

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from skgp.core.training.optimizers import Clipped, trainable
-from skgp.core.training.plan import Plan, constant, regained
+from skgp.core.training.plan import Plan
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import constant, regained
 from skgp.fitting.fit import (
     TargetSpec,
     candidate,

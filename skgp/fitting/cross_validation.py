@@ -12,9 +12,11 @@ import torch
 
 from skgp.core.folds import fold_numbers
 from skgp.core.subsample import row_keys
-from skgp.core.training.plan import History, Plan, still
+from skgp.core.training.history import History
+from skgp.core.training.plan import Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import still
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
 from skgp.fitting.fit import (

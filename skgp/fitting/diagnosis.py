@@ -19,7 +19,9 @@ from skgp.core.likelihoods.counts import Counts
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.student_t import StudentT
 from skgp.core.networks.warping import InputWarp
-from skgp.core.training.plan import History, Plan, Schedule, constant
+from skgp.core.training.history import History
+from skgp.core.training.plan import Plan
+from skgp.core.training.schedules import Schedule, constant
 from skgp.exceptions import (
     FitQualityWarning,
     InterruptedFitWarning,

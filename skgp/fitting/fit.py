@@ -19,10 +19,12 @@ from skgp.core.kernels.kernel import set_passes
 from skgp.core.numerics.draws import make_seed
 from skgp.core.numerics.elementwise import EAGER
 from skgp.core.subsample import subsample
-from skgp.core.training.plan import Candidate, History, Plan, falling
+from skgp.core.training.history import History
+from skgp.core.training.plan import Candidate, Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.ranks import ALONE, Ranks
 from skgp.core.training.restarts import train
+from skgp.core.training.schedules import falling
 from skgp.core.training.states import copied
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.cache import Cached

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from skgp.core.training.plan import Plan, continued, count_batches, gradual, one_cycle
+from skgp.core.training.plan import Plan, count_batches
+from skgp.core.training.schedules import continued, gradual, one_cycle
 
 UNKNOWN_LENGTH: Final = 100  # epochs where no search has found a number
 # Batches of an epoch up to which any gain counts while held-out rows decide on the epochs. A deep

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
-from skgp.core.training.plan import History
+from skgp.core.training.history import History
 from skgp.core.training.progress import Progress
 
 _BETWEEN_LINES: Final = 2.0  # seconds from one line to the next, at least,

@@ -16,7 +16,8 @@ from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import GPStack
 from skgp.core.training.markov_chain import Chain
 from skgp.core.training.optimizers import Adam, Optimizer, trainable
-from skgp.core.training.plan import Plan, one_cycle
+from skgp.core.training.plan import Plan
+from skgp.core.training.schedules import one_cycle
 from skgp.core.training.sghmc import SGHMC
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup

@@ -21,7 +21,8 @@ from skgp.core.marginal.starts import start_hyperparameters
 from skgp.core.networks.features import half_squared_norm
 from skgp.core.stacks.stack import GPStack
 from skgp.core.training.optimizers import LBFGS, Optimizer, trainable
-from skgp.core.training.plan import Plan, constant
+from skgp.core.training.plan import Plan
+from skgp.core.training.schedules import constant
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.plans import Stopping
 from skgp.fitting.recipe import Recipe, always_float64, pick

@@ -13,9 +13,10 @@ from skgp.core.kernels.kernel import Kernel, KernelLike
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import SparseGP, SparseLayer
-from skgp.core.marginal.starts import principal_directions, start_covariates
+from skgp.core.marginal.starts import start_covariates
 from skgp.core.networks.features import check_batch, half_squared_norm
 from skgp.core.nodes.rules import Sampled
+from skgp.core.numerics.principal import principal_directions
 from skgp.core.objectives.importance import latent_loss
 from skgp.core.objectives.objective import Objective
 from skgp.core.stacks.latent_stack import LatentCovariates, LatentStack, evidence, spread

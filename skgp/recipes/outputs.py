@@ -15,8 +15,8 @@ from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.heteroscedastic import Heteroscedastic
 from skgp.core.likelihoods.likelihood import Observation
 from skgp.core.likelihoods.student_t import StudentT
-from skgp.core.marginal.starts import principal_axes
 from skgp.core.nodes.rules import NodeRule
+from skgp.core.numerics.principal import principal_axes
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import pick

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from skgp.core.data import Batch, Targets
+from skgp.core.training.history import History
 from skgp.core.training.optimizers import Adam
-from skgp.core.training.plan import Candidate, History, Plan, one_cycle
+from skgp.core.training.plan import Candidate, Plan
 from skgp.core.training.ranks import ALONE
 from skgp.core.training.restarts import train
+from skgp.core.training.schedules import one_cycle
 
 
 class Rows:

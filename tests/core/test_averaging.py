@@ -10,7 +10,8 @@ from line_problem import Line, Rows, fit, line, problem, squared_error
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training.plan import History, constant
+from skgp.core.training.history import History
+from skgp.core.training.schedules import constant
 from skgp.core.training.states import averaged
 
 

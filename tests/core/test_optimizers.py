@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from skgp.core.data import Batch
 from skgp.core.training.optimizers import LBFGS, Adam, Clipped, Optimizer
-from skgp.core.training.plan import Candidate, constant, one_cycle
+from skgp.core.training.plan import Candidate
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import constant, one_cycle
 
 
 def lbfgs(module: nn.Module, loss: Any) -> Candidate:

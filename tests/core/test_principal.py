@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from skgp.core.marginal.starts import principal_axes
+from skgp.core.numerics.principal import principal_axes
 
 
 def test_they_are_eigenvectors_with_the_leading_first() -> None:

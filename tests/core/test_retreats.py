@@ -8,8 +8,8 @@ from line_problem import Line, Rows, generator, plan, problem
 from torch import Tensor
 
 from skgp.core.data import Batch
-from skgp.core.training.plan import constant
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import constant
 
 _EDGE = 0.7
 

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from skgp.core.data import Batch
 from skgp.core.training.optimizers import LBFGS
-from skgp.core.training.plan import Candidate, constant
+from skgp.core.training.plan import Candidate
 from skgp.core.training.progress import Progress
 from skgp.core.training.restarts import train
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import constant
 from skgp.exceptions import NonFiniteLossError
 
 Loss = Callable[[Line], Callable[[Batch, int], Tensor]]

@@ -22,8 +22,9 @@ from line_problem import (
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training.plan import History, constant, continued, one_cycle
+from skgp.core.training.history import History
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import constant, continued, one_cycle
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 
 # ---------------------------------------------------------------- order and schedule

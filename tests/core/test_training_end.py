@@ -9,7 +9,7 @@ from line_problem import Line, Rows, Sick, fit, generator, line, never, plan, pr
 from torch import Tensor, nn
 
 from skgp.core.data import Batch
-from skgp.core.training.plan import History
+from skgp.core.training.history import History
 from skgp.core.training.restarts import train
 from skgp.exceptions import NonFiniteLossError
 

@@ -8,10 +8,12 @@ import torch
 from torch import nn
 
 from skgp.core.data import Batch, Targets
+from skgp.core.training.history import History
 from skgp.core.training.optimizers import Adam
-from skgp.core.training.plan import Candidate, History, Plan, constant, falling
+from skgp.core.training.plan import Candidate, Plan
 from skgp.core.training.progress import KEEPS_NOTHING
 from skgp.core.training.ranks import ALONE
+from skgp.core.training.schedules import constant, falling
 from skgp.exceptions import NonFiniteLossError
 from skgp.fitting.fit import _anneal
 

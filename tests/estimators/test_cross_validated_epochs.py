@@ -13,8 +13,8 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.nodes.sigma_points import LearnedNodes, MatchedNodes
 from skgp.core.subsample import row_keys
-from skgp.core.training.plan import gradual
 from skgp.core.training.run import Run
+from skgp.core.training.schedules import gradual
 from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import cross_validation, plans

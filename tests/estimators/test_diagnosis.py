@@ -23,7 +23,8 @@ from skgp import (
 )
 from skgp.core.folds import fold_numbers
 from skgp.core.subsample import row_keys
-from skgp.core.training.plan import History, constant, gradual, one_cycle
+from skgp.core.training.history import History
+from skgp.core.training.schedules import constant, gradual, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
 from skgp.fitting import cross_validation, plans

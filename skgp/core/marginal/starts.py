@@ -15,6 +15,7 @@ from skgp.core.marginal.exact import exact_log_marginal
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
+from skgp.core.numerics.principal import principal_directions
 from skgp.core.numerics.weak_prior import log_weak_prior
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
@@ -28,7 +29,6 @@ _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
 _REGRESSION_JITTER = 1e-14  # of the same, relative to the mean of its diagonal
-_LARGE: Final = 0.5  # share of the largest entry from which an entry is large
 _LEAST_DEVIATION = 0.1  # of residuals that are magnified to unit variance
 
 
@@ -252,35 +252,3 @@ def start_covariates(
     shape = n_covariates - len(weights), weights.shape[1]
     further = torch.randn(shape, generator=generator, dtype=x.dtype)
     return torch.cat([weights, further / math.sqrt(weights.shape[1])])
-
-
-def principal_directions(x: Tensor, weight: Tensor) -> Tensor:
-    """Principal directions of x (n, D), rows weighted by (n,): columns, the leading first."""
-    centred = x - weight @ x / weight.sum()
-    scatter = centred.mT @ (weight.unsqueeze(-1) * centred)
-    return principal_axes(scatter)[1]
-
-
-def principal_axes(scatter: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues (D,) and eigenvectors (D, D) of a symmetric matrix, columns, the leading first.
-
-    The first large entry of each is positive. The signs of LAPACK depend on rounding, and so on the
-    order of the rows, where entries have nearly the same size, as for two standardised columns.
-    """
-    values, axes = torch.linalg.eigh(scatter)
-    size = axes.abs()
-    first = (size >= _LARGE * size.amax(0)).to(torch.int8).argmax(0, keepdim=True)
-    return values.flip(0), (axes * axes.gather(0, first).sign()).flip(1)
-
-
-def principal_scores(x: Tensor, n_scores: int) -> Tensor:
-    """The leading principal components (n, C) of x (n, D), each with unit variance.
-
-    Columns beyond the number of directions in which x varies are zero.
-    """
-    weight = torch.ones(len(x), dtype=x.dtype)
-    scores = (x - x.mean(0)) @ principal_directions(x, weight)[:, :n_scores]
-    deviations = scores.square().mean(0).sqrt()
-    least = torch.finfo(x.dtype).eps ** 0.5 * x.abs().max()
-    scores = torch.where(deviations > least, scores / deviations, 0.0)
-    return torch.nn.functional.pad(scores, (0, n_scores - scores.shape[1]))

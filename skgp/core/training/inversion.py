@@ -12,7 +12,7 @@ from skgp.core.numerics.linalg import log_mean_exp
 from skgp.core.objectives.objective import PREDICTIVE, Objective
 from skgp.core.stacks.row_posterior import Free, RowMoments
 from skgp.core.stacks.stack import Stack
-from skgp.core.training.plan import one_cycle
+from skgp.core.training.schedules import one_cycle
 
 _STEPS = 200
 _RATE = 0.1

@@ -1,8 +1,7 @@
-"""What training needs to know: rows, candidates, the plan, and the record of a fit."""
+"""What training needs to know: rows, candidates and the plan."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -11,13 +10,9 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.training.optimizers import Optimizer
 from skgp.core.training.ranks import Ranks
+from skgp.core.training.schedules import Schedule
 
-Schedule = Callable[[float], float]
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
-
-_RISING_STEPS = 20  # in which a gradual schedule rises by `learning_rate_init`
-_CONTINUED = 0.1  # of the learning rate, in a fit that goes on
-_WARM_UP = 0.1  # share of the steps in which the learning rate rises
 
 
 class Data(Protocol):
@@ -144,93 +139,3 @@ class Plan:
     def n_batches(self, n_rows: int) -> int:
         """Steps of an epoch of so many rows."""
         return count_batches(n_rows, self.batch_size)
-
-
-@dataclass
-class History:
-    """Record of a fit.
-
-    Attributes
-    ----------
-    loss_curve : list of float
-        Mean training loss of each epoch, nats per row.
-    validation_scores : list of float
-        Mean validation log density after each epoch.
-    interrupted : bool
-        Whether KeyboardInterrupt ended the fit.
-    stopped : bool
-        Whether a callback ended it.
-    """
-
-    loss_curve: list[float] = field(default_factory=list)
-    validation_scores: list[float] = field(default_factory=list)
-    interrupted: bool = False
-    stopped: bool = False
-
-    def then(self, later: "History") -> "History":
-        """The record of a fit in two parts."""
-        losses = self.loss_curve + later.loss_curve
-        scores = self.validation_scores + later.validation_scores
-        return History(losses, scores, later.interrupted, later.stopped)
-
-
-def one_cycle(progress: float) -> float:
-    """Learning rate relative to its peak: linear rise over a tenth of the steps, cosine to zero."""
-    if progress < _WARM_UP:
-        return max(progress / _WARM_UP, 0.04)
-    return 0.5 * (1.0 + math.cos(math.pi * (progress - _WARM_UP) / (1.0 - _WARM_UP)))
-
-
-def gradual(n_steps: int, steady: float, progress: float) -> float:
-    """Learning rate relative to `learning_rate_init`: linear rise to a steady rate.
-
-    It grows by a twentieth of `learning_rate_init` in each step, whatever their number, so that a
-    fit of few epochs is the beginning of one of many.
-    """
-    return min(steady, (1.0 + progress * n_steps) / _RISING_STEPS)
-
-
-def continued(schedule: Schedule, progress: float) -> float:
-    """A schedule at a tenth of its rate: for a fit that goes on from one that has converged.
-
-    At the full rate an optimiser without memory of the gradients leaves the optimum first.
-    """
-    return _CONTINUED * schedule(progress)
-
-
-def regained(n_steps: int, n_batches: int, shares: tuple[float, float], progress: float) -> float:
-    """Learning rate relative to its peak, in a chunk of a stream that goes on from a fit.
-
-    It rises with what the stream knows of its own: the rows since the fit, and the gradients that
-    an optimiser without memory has seen. The first steps of Adam follow signs alone, which at the
-    full rate leaves the optimum.
-
-    Parameters
-    ----------
-    n_steps : int
-        Steps since the fit and before the chunk.
-    n_batches : int
-        Steps of the chunk.
-    shares : (float, float)
-        Rows since the fit, relative to those that regain the full rate, before and after the chunk.
-    progress : float
-        Share of the chunk's steps that are done.
-    """
-    done = progress + 1.0 / n_batches  # with the step that is taken
-    share = shares[0] + done * (shares[1] - shares[0])
-    return min(1.0, share) * min(1.0, (n_steps + done * n_batches) / _RISING_STEPS)
-
-
-def falling(first: float, progress: float) -> float:
-    """Learning rate relative to its peak: a cosine from a first rate to zero."""
-    return 0.5 * first * (1.0 + math.cos(math.pi * progress))
-
-
-def still(progress: float) -> float:
-    """No step at all: for an epoch that only evaluates the loss."""
-    return 0.0
-
-
-def constant(progress: float) -> float:
-    """Full learning rate throughout: for chunks of a stream whose length nobody knows."""
-    return 1.0

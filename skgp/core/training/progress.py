@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from skgp.core.training.plan import History
+from skgp.core.training.history import History
 
 
 class Progress:

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from skgp.core.numerics.allocator import keep_freed_blocks
-from skgp.core.training.plan import Candidate, Data, History, Plan
+from skgp.core.training.history import History
+from skgp.core.training.plan import Candidate, Data, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.run import Run
 

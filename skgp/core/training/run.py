@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from skgp.core.data import Batch
 from skgp.core.networks.chance import chance_of
 from skgp.core.training.graphs import replaying
+from skgp.core.training.history import History
 from skgp.core.training.optimizers import trainable
-from skgp.core.training.plan import Candidate, Data, History, Plan
+from skgp.core.training.plan import Candidate, Data, Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.states import WINDOW, averaged, copied
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
@@ -381,8 +382,7 @@ class Run(Generic[ModuleT]):
             setattr(self, name, state[name.strip("_")])
         for _ in range(self._n_healed + self._n_retreats):
             self.optimizer.shorten(_HEALED_STEP)
-        curve, scores = state["history"]
-        self.history = History([*curve], [*scores])
+        self.history = History(*map(list, state["history"]))
         self.failure = None if state["failure"] is None else NonFiniteLossError(state["failure"])
         self.generator.set_state(state["generator"])
         self._restore(self._good if state["now"] is None else state["now"])
