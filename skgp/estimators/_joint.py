@@ -6,6 +6,7 @@ from typing import Any
 from sklearn.utils import check_random_state, check_scalar
 
 from skgp._typing import Array
+from skgp.core.numerics.draws import draw_seed
 from skgp.core.numerics.gradients import recorded_gradients
 from skgp.fitting.draws import joint_draws
 from skgp.fitting.functions import FunctionDraws
@@ -144,7 +145,7 @@ def _draw_functions(
             f"{type(estimator).__name__} cannot be drawn as a function of x: {between} between its "
             "GPs and y; predict_dist(X).rvs() draws rows"
         )
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    seed = draw_seed(check_random_state(random_state))
     shape = fitted._output_shape
     names = getattr(fitted, "feature_names_in_", None)
     with recorded_gradients():

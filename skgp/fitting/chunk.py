@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
+from skgp.core.numerics.draws import draw_seed
 from skgp.core.training.optimizers import Clipped, trainable
 from skgp.core.training.plan import Plan
 from skgp.core.training.run import Run
@@ -16,7 +17,6 @@ from skgp.core.training.schedules import constant, regained
 from skgp.fitting.fit import (
     TargetSpec,
     candidate,
-    draw_seed,
     first_models,
     make_table,
     next_model,

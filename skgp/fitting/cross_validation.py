@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from skgp.core.folds import fold_numbers
+from skgp.core.numerics.draws import draw_seed
 from skgp.core.subsample import row_keys
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
@@ -22,7 +23,6 @@ from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
 from skgp.fitting.fit import (
     TargetSpec,
     candidate,
-    draw_seed,
     first_models,
     make_table,
     scaled_table,

@@ -10,6 +10,7 @@ from torch import Tensor
 from skgp._typing import Array
 from skgp.core.layers.layer import certain
 from skgp.core.nodes.rules import Sampled
+from skgp.core.numerics.draws import draw_seed
 from skgp.fitting.functions import drawn_functions
 from skgp.fitting.joint import joint_laws
 from skgp.fitting.model import Model
@@ -97,7 +98,7 @@ def _by_functions(
     """Draws (S', n, W) of the latent functions as functions, at the rows x (n, D)."""
     for start in range(0, n_samples, _DRAWS):
         count = min(_DRAWS, n_samples - start)
-        functions = drawn_functions(model, count, int(random_state.randint(2**31 - 1)))
+        functions = drawn_functions(model, count, draw_seed(random_state))
         parts = [
             torch.cat([f(rows) for f in functions]) for rows in x.split(max(1, _CELLS // count))
         ]

@@ -16,7 +16,7 @@ from torch import Tensor
 from skgp._typing import Array, BoolArray
 from skgp.core.kernels.inducing import kmeans_inducing_points
 from skgp.core.kernels.kernel import set_passes
-from skgp.core.numerics.draws import make_seed
+from skgp.core.numerics.draws import draw_seed, make_seed
 from skgp.core.numerics.elementwise import EAGER
 from skgp.core.subsample import subsample
 from skgp.core.training.history import History
@@ -271,11 +271,6 @@ def validation_score(recipe: Recipe, table: Table, held_out: Table, model: Model
         score = -math.inf
     model.train()
     return held_out.ranks.mean(score, len(held_out))
-
-
-def draw_seed(rng: np.random.RandomState) -> int:
-    """A seed for a generator of another kind."""
-    return int(rng.randint(np.iinfo(np.int32).max))
 
 
 def candidate(recipe: Recipe, model: Model, n_data: float, n_batches: int) -> Candidate[Model]:

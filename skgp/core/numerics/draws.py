@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 
 
+def draw_seed(rng: np.random.RandomState) -> int:
+    """A seed for a generator of another kind."""
+    return int(rng.randint(np.iinfo(np.int32).max))
+
+
 def make_seed(seed: int, *key: str | int) -> int:
     """A seed for one purpose, below 2^32: those of other keys or seeds are independent of it.
 

@@ -382,7 +382,7 @@ class Run(Generic[ModuleT]):
             setattr(self, name, state[name.strip("_")])
         for _ in range(self._n_healed + self._n_retreats):
             self.optimizer.shorten(_HEALED_STEP)
-        self.history = History(*map(list, state["history"]))
+        self.history = History([*state["history"][0]], [*state["history"][1]])
         self.failure = None if state["failure"] is None else NonFiniteLossError(state["failure"])
         self.generator.set_state(state["generator"])
         self._restore(self._good if state["now"] is None else state["now"])
