@@ -89,7 +89,7 @@ _HIDDEN: Final[Group] = (
         ["boolean"],
         """
         Whether the hidden functions have noise, of a learned variance for each layer that starts at
-        1e-5 (doubly stochastic paper, section 2.2). Such functions cannot be drawn.
+        1e-5 (doubly stochastic paper, section 2.2 and supplement). Such functions cannot be drawn.
         """,
     ),
 )

@@ -112,7 +112,7 @@ class PPGPRRegressor(GPRegressor):
     -----
     Let :math:`\mu_f(x)` and :math:`\sigma_f^2(x)` be the mean and the variance of the latent
     function under :math:`q(u)`, and :math:`\sigma^2` the variance of the noise. The fit maximises
-    ([1]_, Eqns 16 and 18)
+    ([1]_, Eqns 17 and 18)
 
     .. math::
 

@@ -77,7 +77,7 @@ class PPGPRClassifier(Classifier):
         \sum_{i=1}^{n} \log \mathrm{E}_{q(f_i)} \left[ p(y_i \mid f_i) \right]
         - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) ,
 
-    which is [1]_, Eqn 16, with a likelihood of classes.
+    which is [1]_, Eqn 17 as a sum over rows, with a likelihood of classes.
 
     References
     ----------

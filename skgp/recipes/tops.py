@@ -19,7 +19,7 @@ from skgp.recipes.stack import INITIAL_VAR, StackSpec, each_gp, sparse_top
 def decoupled_top(
     n_inducing_mean: int, spec: StackSpec, setup: Setup, kernel: Kernel, h: Tensor, n_gps: int
 ) -> SparseLayer:
-    """GPs whose mean has inducing inputs of its own, or none (parametric GP paper, section 3.2)."""
+    """GPs whose mean has inducing inputs of its own, or none (PPGPR paper, sections 3.4 and 6)."""
     Z = each_gp(kernel, setup.centres(h, spec.n_inducing(setup, n_gps)))
     if n_inducing_mean == 0:
         centred = CentredPosterior((len(Z), Z.shape[1]), INITIAL_VAR)

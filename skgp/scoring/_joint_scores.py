@@ -55,7 +55,7 @@ def joint_nll(
     References
     ----------
     .. [1] M. Jankowiak, G. Pleiss and J. R. Gardner, "Deep sigma point processes", UAI 2020,
-       appendix A.3.
+       figure 5.
 
     Examples
     --------

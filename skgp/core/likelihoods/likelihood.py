@@ -64,7 +64,7 @@ class Likelihood(nn.Module, ABC):
 
     @abstractmethod
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
-        """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 16), joint over outputs."""
+        """log E_q(f) p(y | f), shape (Q, B): data term of PPGPR (Eqn 17), joint over outputs."""
 
 
 class Observation(Likelihood):

@@ -199,7 +199,7 @@ def start_slope(x: Tensor, weight: Tensor, n_outputs: int, generator: torch.Gene
     """Initial weights (D, W) of a hidden layer's linear mean of x (n, D), rows weighted by (n,).
 
     The identity if W = D; else the leading principal directions (doubly stochastic variational
-    inference, section 2), and random ones of the same length where W exceeds D.
+    inference, section 3), and random ones of the same length where W exceeds D.
     """
     n_inputs = x.shape[1]
     if n_outputs == n_inputs:

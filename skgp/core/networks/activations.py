@@ -137,7 +137,7 @@ class LinearErrorFunction(Activation):
         self, mean_1: Tensor, var_1: Tensor, mean_2: Tensor, var_2: Tensor, cov: Tensor
     ) -> Tensor:
         # E a1 a2 e1 e2 with e = erf(a) is that of Eqn 16 under (m1 + v1 d/dm1 + c d/dm2) and the
-        # same of a2, as in the recursion above Eqn 19. The product of the means is subtracted term
+        # same of a2, as Eqn 14 becomes Eqn 19. The product of the means is subtracted term
         # by term: what is left is in proportion to the covariances of e1, e2 and their slopes.
         spread_1, spread_2 = 1.0 + 2.0 * var_1, 1.0 + 2.0 * var_2
         root_1, root_2 = spread_1.sqrt(), spread_2.sqrt()

@@ -126,7 +126,8 @@ def loss(
     nodes : Nodes
     batch : Batch
     beta_reg : float
-        Weight of the divergence; one makes the ELBO a bound (PPGPR paper, Eqn 16).
+        Weight of the divergence; one makes the ELBO a bound (PPGPR paper, Eqn 6; in the
+        predictive objective it is that of Eqn 17).
     n_data : float
         Number of training rows, or the sum of their weights.
     local_kl : Tensor of shape (B,), optional

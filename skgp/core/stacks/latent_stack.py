@@ -114,7 +114,7 @@ class LatentStack(Stack):
         """Moments for training rows, with covariates from their local posteriors.
 
         Each of the S draws of the hidden functions is one function for all K covariates of a row
-        (section 3.2, below Eqn 11). Terms of rows are summed, so it does not matter whether rows
+        (section 3.3, below Eqn 11). Terms of rows are summed, so it does not matter whether rows
         have functions of their own or one in common.
 
         With `without_scores` the gradient of log q(w) is that in w alone, not that in the moments
