@@ -176,20 +176,20 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         n_planned = len(rows.X)
         if split.n_apart:  # the split has counted so many
             n_planned = len(split.rows.X) + split.n_apart
-        plan, guarded = (
-            recipe.plan(ranks.count(n_planned)),
-            partial(remedies, self.get_params(False)),
-        )
+        plan = recipe.plan(ranks.count(n_planned))
+        guarded = partial(remedies, self.get_params(deep=False))
 
         def reported(part: str, n_epochs: int, n_batches: int) -> Progress:
             """The progress, which writes what `verbose` asks for."""
-            title, verbose = type(self).__name__ + part, (0 if ranks.number else self.verbose)
-            of_part = title, verbose, n_epochs, n_batches
-            return ProgressReport(progress, *of_part) if verbose else progress
+            if not self.verbose or ranks.number:
+                return progress
+            title = type(self).__name__ + part
+            return ProgressReport(progress, title, self.verbose, n_epochs, n_batches)
 
         with guarded():
-            of_fit = rows, plan, targets, rng, ranks, reported
-            table, models, plan, search = self._prepared(recipe, *of_fit)
+            table, models, plan, search = self._prepared(
+                recipe, rows, plan, targets, rng, ranks, reported
+            )
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if search.scores and held_out is None:
@@ -242,7 +242,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         ranks: Ranks,
         reported: Callable[[str, int, int], Progress],
     ) -> tuple[Table, list[Model], Plan, Search]:
-        """What is trained, on what and for how long; and the search that has found this."""
+        """Scaled rows, models to train, for how long, and the search that has found this."""
         running = pick(Running, self)
         like = scalar_like(recipe, running, ranks.count(len(rows.X)))
         if self._continues():
