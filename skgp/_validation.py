@@ -151,16 +151,28 @@ def ordered_categories(y: Any) -> Any:
 
 
 def check_no_label_missing(labels: Any, name: str) -> None:
-    """Refuse labels (n,) that are missing or not finite, and targets of a regression."""
-    if labels.dtype == object:  # of None, and of pandas' NA, scikit-learn's errors name nothing
-        missing = sum(label is None or type(label).__name__ == "NAType" for label in labels)
+    """Refuse labels (n,) that are missing, not finite or without an order, and real targets."""
+    if labels.dtype == object:  # the errors of scikit-learn do not name the argument
+        missing = sum(map(_is_missing, labels))
         if missing:
             raise ValueError(
-                f"{name} has no label, None or NA, in {missing} of {len(labels)} rows: drop these "
+                f"{name} has no label, None or NaN, in {missing} of {len(labels)} rows: drop these "
                 "rows"
+            )
+        kinds = sorted({type(label).__name__ for label in labels})
+        if len({isinstance(label, str) for label in labels}) > 1:
+            raise ValueError(
+                f"{name} has labels of the types {', '.join(kinds)}, which do not sort: turn all "
+                "into text, by astype(str) for instance"
             )
     assert_all_finite(labels, input_name=name)
     check_classification_targets(labels)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or NA of pandas."""
+    is_nan = isinstance(label, float) and label != label
+    return label is None or is_nan or type(label).__name__ == "NAType"
 
 
 def check_sorted(y: Any, name: str) -> None:

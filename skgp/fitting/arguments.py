@@ -23,6 +23,7 @@ LEAST_WEIGHT: Final = 1e-15  # of a row or of a class, and the largest is its re
 _MOST_NAMED: Final = 10  # columns in a message
 _TEXT: Final = "could not convert string"
 # What scikit-learn says of values that are no finite numbers, and what to do in which argument.
+_COMPLEX: Final = "Complex data not supported"
 _REMEDIES: Final[dict[str, dict[str, str]]] = {
     _TEXT: {
         "X": "encode it, by OneHotEncoder(sparse_output=False) in a pipeline for instance",
@@ -30,6 +31,7 @@ _REMEDIES: Final[dict[str, dict[str, str]]] = {
     },
     "contains NaN": {"X": "fill it in, by SimpleImputer() in a pipeline, or drop the rows"},
     "contains infinity": {"X": "replace it, or drop the rows"},
+    _COMPLEX: {},
 }
 
 
@@ -86,6 +88,8 @@ def _located(error: Exception, fault: str, name: str, values: Any) -> str:
     argument = name.split("_")[0]  # without the suffix of validation rows
     remedy = _REMEDIES[fault].get(argument, "pass finite numbers")
     said = str(error).split("\n")[0].rstrip(".")
+    if fault == _COMPLEX:
+        return f"{said}: {name} holds complex numbers; pass real and imaginary parts as columns"
     if fault == _TEXT:
         return f"{name} holds text{where}: {said}; {remedy}"
     return f"{said}{where}: {remedy}"

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier
+from skgp import DGPClassifier, DSPPClassifier, PPGPRClassifier, SVGPClassifier, SVGPRegressor
 from skgp.compose import CrossFittedClassifier
 from skgp.fitting.rows import Rows
 from skgp.fitting.splits import split_by_class
@@ -216,14 +216,28 @@ def test_a_warm_start_weighs_the_classes_of_its_own_rows() -> None:
     assert model.class_weight_[2] != before[2]
 
 
-@pytest.mark.parametrize("missing", [None, pd.NA])
+@pytest.mark.parametrize("missing", [None, pd.NA, np.nan])
 def test_labels_that_are_missing_are_counted(missing: Any) -> None:
-    y = pd.Series(["a", missing, "b"], dtype=object if missing is None else "string")
+    y = pd.Series(["a", missing, "b"], dtype="string" if missing is pd.NA else object)
     X = np.arange(3.0)[:, None]
     for model in (SVGPClassifier(), CrossFittedClassifier(SVGPClassifier(), cv=2)):
         with pytest.raises(
-            ValueError, match="y has no label, None or NA, in 1 of 3 rows: drop these rows"
+            ValueError, match="y has no label, None or NaN, in 1 of 3 rows: drop these rows"
         ):
             model.fit(X, y)
-    with pytest.raises(ValueError, match="y_val has no label, None or NA, in 1 of 3 rows"):
+    with pytest.raises(ValueError, match="y_val has no label, None or NaN, in 1 of 3 rows"):
         SVGPClassifier(max_iter=1).fit(X, ["a", "a", "b"], X_val=X, y_val=y)
+
+
+def test_labels_that_do_not_sort_are_named() -> None:
+    X, y = np.arange(4.0)[:, None], np.array(["a", 1, "a", 1], dtype=object)
+    with pytest.raises(ValueError, match="y has labels of the types int, str, which do not sort"):
+        SVGPClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_complex_numbers_are_named_in_one_line(name: str) -> None:
+    rows = {"X": np.ones((30, 2)), "y": np.ones(30)}
+    rows[name] = rows[name] + 1j
+    with pytest.raises(ValueError, match=rf"^Complex data not supported: {name} holds .* columns$"):
+        SVGPRegressor().fit(**rows)
