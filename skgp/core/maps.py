@@ -83,13 +83,15 @@ def kept_on_disk(X: Any) -> Any:
 
     Arrays of zarr, h5py and the like, which have a shape, a dtype and slices, are copied piece by
     piece into a temporary file, which goes when the map does; so are memory maps of numbers other
-    than float32 and float64. Anything else, and what is small, is returned as it is.
+    than float32 and float64. Anything else is returned as it is, and what is small as an array.
     """
     shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" or len(shape) != 2:
         return X
-    if math.prod(shape) * dtype.itemsize <= LARGE or hasattr(X, "tocsr"):  # sparse ones are refused
+    if hasattr(X, "tocsr"):  # sparse ones are refused
         return X
+    if math.prod(shape) * dtype.itemsize <= LARGE:
+        return X if hasattr(X, "__array__") else np.asarray(X[:])
     is_float = dtype in (np.float32, np.float64)
     if isinstance(X, np.ndarray) and (is_float or not is_mapped(X)):
         return X

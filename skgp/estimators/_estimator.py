@@ -39,7 +39,7 @@ from skgp.fitting.checkpoint import open_recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import FoldedRows, found_plan
-from skgp.fitting.diagnosis import diagnose, remedies
+from skgp.fitting.diagnosis import diagnose, hidden_values, remedies
 from skgp.fitting.fit import (
     TargetSpec,
     check_device,
@@ -306,7 +306,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self.__dict__.update(learned)
         self.n_samples_seen_, self._n_rows_seen, self._n_rows_fitted = chunk.stream[1:4]
         self._optimizer_state, self._opening = chunk.stream.optimizer_state, chunk.stream.opening
-        return report
+        return report + (hidden_values(model, chunk.scaled_by) if chunk.scaled_by else [])
 
     # ------------------------------------------------------------- helpers
 

@@ -28,7 +28,7 @@ from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import without_search
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
-from skgp.fitting.stream import ENOUGH, Opening
+from skgp.fitting.stream import ENOUGH, FOR_SCALES, Opening
 from skgp.fitting.table import Table
 
 # Nobody knows how many batches a stream will have, and after the first one they are several.
@@ -73,12 +73,15 @@ class Chunk(NamedTuple):
     loss : float
     n_data : float
         Sum of the weights by which divergences were divided.
+    scaled_by : Table or None
+        Its rows and those before it, if they have set the scales of what follows.
     """
 
     stream: Stream
     table: Table
     loss: float
     n_data: float
+    scaled_by: Table | None
 
 
 def without_outliers(rows: Rows, stream: Stream | None) -> tuple[Rows, list[Warning]]:
@@ -172,7 +175,8 @@ def fit_chunk(
     if opening is not None:
         opening = None if opening.is_settled(enough) else opening.shortened(enough, rng)
     after = Stream(model, seen, n_seen_rows, n_fitted, run.optimizer.state_dict(), opening)
-    return Chunk(after, table, run.history.loss_curve[-1], n_data)
+    scaled_by = start if starts and len(start) >= FOR_SCALES else None
+    return Chunk(after, table, run.history.loss_curve[-1], n_data, scaled_by)
 
 
 def _eased(

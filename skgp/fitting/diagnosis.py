@@ -47,6 +47,7 @@ _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
 _LIGHT: Final = 0.05  # mean weight of a row below which a user may have meant another one
 _FEW_LIGHT: Final = 20  # rows up to which it is not judged
 _MANY_ROWS: Final = 1_000_000  # whose scales are compared at most
+_TELLING: Final = 100  # rows of a first step whose loss is a measure
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
 # Interquartile ranges of scaled values: below these, kernels start with next to no difference among
@@ -99,7 +100,7 @@ def diagnose(
     # Nobody scales the inputs of an embedding, and a network of the user those of the kernel.
     has_own = model.inputs is not None or callable(parameters.get("feature_extractor"))
     unscaled = [] if has_own else _unscaled_inputs(table)
-    hidden = [*_light_rows(table), *([] if has_own else _hidden_values(model, table))]
+    hidden = [*_light_rows(table), *([] if has_own else hidden_values(model, table))]
     diverged = _divergence(model, history, plan, table, parameters)
     if diverged:  # of which noise and coverage say nothing new
         return [*unscaled, *hidden, *diverged]
@@ -119,18 +120,20 @@ def _divergence(
     # Where each step sees all rows, training that may go back ends near the lowest loss.
     elif plan.n_retreats and plan.n_batches(table.n_rows) == 1:
         curve = curve[: int(np.argmin(curve)) + 1]
-    last = curve[-1]
+    last, lowest = curve[-1], min(curve)
+    # The first step tells of training that diverges in its first epoch, if it sees enough rows.
+    if "kl_annealing" not in parameters and len(table) >= _TELLING * plan.n_batches(len(table)):
+        lowest = min(lowest, history.first_loss)
     # The divergence is divided by the sum of the weights, which may be far below one per row.
     has_classes = isinstance(model.likelihood, ClassLikelihood)
     margin = _RISE_OF_CLASSES if has_classes else _RISE
     margin *= max(float(table.n_outputs), len(table) / table.n_data)
     is_chain = "step_size" in parameters  # which leaves the maximum, where it starts, for good
     rate = "step_size" if is_chain else "learning_rate_init"
-    if last > min(curve) + margin and not is_chain:
+    if last > lowest + margin and not is_chain:
         return [
             ConvergenceWarning(
-                f"training diverged: the loss ended at {last:.3g} after {min(curve):.3g}; "
-                f"lower {rate}"
+                f"training diverged: the loss ended at {last:.3g} after {lowest:.3g}; lower {rate}"
             )
         ]
     if has_classes or isinstance(model.likelihood, Counts | Censored | StudentT):
@@ -301,7 +304,7 @@ def _light_rows(table: Table) -> list[Warning]:
     ]
 
 
-def _hidden_values(model: Model, table: Table) -> list[Warning]:
+def hidden_values(model: Model, table: Table) -> list[Warning]:
     """Whether a few values of X, or of y under normal noise, hide the others."""
     every = math.ceil(len(table) / _ENOUGH)
     warnings: list[Warning] = []

@@ -141,6 +141,8 @@ def check_labels(
     X, name = _check_inputs(estimator, X, y, reset, suffix), f"y{suffix}"
     with reading(name):
         y = column_or_1d(unmasked(y, name), warn=True)
+    if y.dtype == object and all(isinstance(label, bool | np.bool_) for label in y):
+        y = y.astype(bool)
     check_no_label_missing(y, name)
     check_consistent_length(X, y)
     return _weighted(Rows(X, y, None), sample_weight, suffix)

@@ -15,6 +15,7 @@ from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.starts import start_hyperparameters, start_posterior
+from skgp.core.networks.chance import chance_of
 from skgp.core.networks.features import (
     FeatureExtractor,
     make_features,
@@ -88,7 +89,9 @@ class Features:
         if not isinstance(extractor, str) and not callable(extractor):
             extractor = check_sizes("feature_extractor", extractor)
         features = make_features(extractor, setup.x.shape[1], setup.seed_for("features")).double()
-        return features, start_features(features, setup.x)
+        # The statistics of a batch norm come from a pass with dropout.
+        with chance_of(features, setup.seed_for("statistics"))(setup.x.device, 0):
+            return features, start_features(features, setup.x)
 
 
 NO_FEATURES = Features(None, 0.0)

@@ -61,9 +61,10 @@ def predict_dist(
         columns = names
     if columns is None:
         raise ValueError("columns is needed: the model does not know the names of its inputs")
+    columns = _source.names(columns)
     _source.check_columns(dataset, columns, "columns")
     takes_frames = preprocessor is None and names is not None
-    return _of_dataset(model, dataset, list(columns), preprocessor, takes_frames, chunk_size)
+    return _of_dataset(model, dataset, columns, preprocessor, takes_frames, chunk_size)
 
 
 def _of_array(model: Any, X: Any, size: int) -> Iterator[Any]:

@@ -96,13 +96,13 @@ def read_rows(
         If the preprocessor is not fitted.
     """
     dataset = _source.open_dataset(source)
-    outputs = [target] if isinstance(target, str) else list(target)
+    outputs = _source.names(target)
     weights = [] if sample_weight is None else [sample_weight]
     known = _source.fitted_columns(preprocessor)
     if columns is None:
         known = _source.without_index(dataset) if known is None else known
         columns = [column for column in known if column not in (*outputs, *weights)]
-    columns = list(columns)
+    columns = _source.names(columns)
     for name, chosen in (("target", outputs), ("columns", columns)):
         if not chosen:
             raise ValueError(f"{name} has to name a column of the data")

@@ -1,6 +1,7 @@
 """Columns of an Arrow data set, batch by batch, as arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import shorten
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ def open_dataset(source: Any) -> Any:
     ImportError
         If pyarrow is missing.
     ValueError
-        If files disagree on the type of a column.
+        If the source cannot be read, or files disagree on the type of a column.
     """
     try:
         import pyarrow as pa
@@ -31,7 +32,14 @@ def open_dataset(source: Any) -> Any:
         raise ImportError("Arrow data need pyarrow: pip install 'skgp[streams]'") from error
     if isinstance(source, ds.Dataset):  # with a schema that the user has chosen
         return source
-    dataset = ds.dataset(source)
+    try:
+        dataset = ds.dataset(source)
+    except (pa.ArrowInvalid, TypeError) as error:
+        raise ValueError(
+            "source is no Parquet or Arrow file, folder, list of files or pyarrow data set: "
+            "pass pyarrow.dataset.dataset(path, format='csv') for other formats, and fit data "
+            f"frames as they are ({shorten(str(error), 80, placeholder=' ...')})"
+        ) from error
     schema = dataset.schema  # of the first file
     for path, own in _files(dataset).items():
         try:
@@ -40,6 +48,11 @@ def open_dataset(source: Any) -> Any:
             message = f"{path} disagrees with other files on the type of a column: {error}"
             raise ValueError(message) from error
     return ds.dataset(source, schema=schema)
+
+
+def names(columns: str | Iterable[str]) -> list[str]:
+    """The names of columns, of which one may be passed by itself."""
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def check_columns(dataset: Any, columns: Sequence[str], name: str) -> None:
@@ -201,7 +214,8 @@ def has_labels(dataset: Any, column: str) -> bool:
 
     kind = dataset.schema.field(column).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    types = pa.types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
 
 
 def numbers(batch: Any, column: str) -> Array:
@@ -241,4 +255,10 @@ def frame(batch: Any, columns: Sequence[str]) -> Any:
 
 def _plain(values: Any) -> Any:
     """An Arrow array by its values; each batch of categories may number them in its own way."""
-    return values.dictionary_decode() if hasattr(values, "dictionary_decode") else values
+    import pyarrow as pa
+
+    if not hasattr(values, "dictionary_decode"):
+        return values
+    if pa.types.is_string_view(values.type.value_type):  # which Arrow cannot decode
+        values = values.cast(pa.dictionary(values.type.index_type, pa.string()))
+    return values.dictionary_decode()

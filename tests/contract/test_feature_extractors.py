@@ -246,6 +246,25 @@ def test_dropout_layers_draw_from_the_random_state(data: Data) -> None:
     assert not np.array_equal(predictions[0], predictions[2])
 
 
+@pytest.mark.parametrize("batch_size", [15, 1000])
+def test_statistics_of_a_batch_norm_draw_from_the_random_state(data: Data, batch_size: int) -> None:
+    """They come from a pass in which dropout layers draw."""
+
+    def network(n_features: int) -> nn.Module:
+        layers = nn.Linear(n_features, 6), nn.Dropout(0.3), nn.Linear(6, 2), nn.BatchNorm1d(2)
+        return nn.Sequential(*layers)
+
+    model = SVGPRegressor(feature_extractor=network, n_inducing=5, max_iter=2, random_state=0)
+    model.set_params(batch_size=batch_size)
+    predictions = []
+    for _ in range(2):
+        torch.rand(3)
+        before = torch.get_rng_state()
+        predictions.append(model.fit(data.X, data.y).predict(data.X_new))
+        assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(*predictions)
+
+
 def test_dropout_layers_go_on_as_they_would_have(data: Data) -> None:
     """The draws of a step are those of its number: a second epoch has others than the first."""
     network = dropping_network(data.X.shape[1])

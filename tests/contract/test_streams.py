@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from contract_cases import (
     Case,
     Data,
 )
+from sklearn.base import clone
 
 from skgp import DSPPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor, load, save
 from skgp.core.training.optimizers import Clipped
 from skgp.estimators.baselines import MCDropoutRegressor
-from skgp.exceptions import OutlierWarning
+from skgp.exceptions import FitQualityWarning, OutlierWarning
 from skgp.scoring import nll
 
 CASES = tuple(case for case in MINIBATCH_REGRESSORS if case in ONE_PER_CLASS)
@@ -196,6 +198,22 @@ def test_classes_that_the_first_chunk_lacks() -> None:
     for rows in np.split(np.arange(400), 8):
         model.partial_fit(X[rows], y[rows])
     assert model.score(X, y) > 0.9
+
+
+def test_wrong_rows_that_set_the_scales_are_named() -> None:
+    """While the scales are those of the rows that hold them, and no longer."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=600)
+    y[3] = 1e6
+    model = SVGPRegressor(n_inducing=5, random_state=0)
+    with pytest.warns(FitQualityWarning, match=r"^half of y .* such as 1e\+06, make"):
+        model.partial_fit(X[:100], y[:100])
+    with pytest.warns(FitQualityWarning, match=r"^half of y .* such as 1e\+06, make"):
+        model.partial_fit(X[100:300], y[100:300])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(model).partial_fit(X[100:300], y[100:300])
 
 
 def test_the_numbers_of_outliers_are_those_of_the_rows_passed() -> None:

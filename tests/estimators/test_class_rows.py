@@ -229,6 +229,14 @@ def test_labels_that_are_missing_are_counted(missing: Any) -> None:
         SVGPClassifier(max_iter=1).fit(X, ["a", "a", "b"], X_val=X, y_val=y)
 
 
+def test_labels_may_be_booleans_in_an_array_of_objects() -> None:
+    X, y = table(30)
+    model = SVGPClassifier(**SMALL).fit(X, np.array([bool(label) for label in y > 0], dtype=object))
+    assert model.classes_.dtype == bool
+    expected = SVGPClassifier(**SMALL).fit(X, y > 0).predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
 def test_labels_that_do_not_sort_are_named() -> None:
     X, y = np.arange(4.0)[:, None], np.array(["a", 1, "a", 1], dtype=object)
     with pytest.raises(ValueError, match="y has labels of the types int, str, which do not sort"):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
@@ -55,6 +56,18 @@ def test_a_large_learning_rate_has_diverged(problem: Problem) -> None:
     with pytest.warns(ConvergenceWarning, match=r"^training diverged: .* lower learn"):
         svgp(learning_rate_init=3.0).fit(*problem)
     svgp(learning_rate_init=0.1).fit(*problem)
+
+
+@pytest.mark.parametrize("rate", [3.0, 10.0])
+def test_training_that_diverges_in_its_first_epoch(rng: np.random.Generator, rate: float) -> None:
+    """All that the epochs have seen is as bad; the first step was better."""
+    X = rng.normal(size=(600, 2))
+    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=600)
+    batches = {"n_inducing": 20, "batch_size": 120, "max_iter": 20, "random_state": 0}
+    for model, targets in ((SVGPRegressor(**batches), y), (SVGPClassifier(**batches), y > 0.0)):
+        with pytest.warns(ConvergenceWarning, match=r"^training diverged: .* lower learn"):
+            clone(model).set_params(learning_rate_init=rate).fit(X, targets)
+        model.set_params(learning_rate_init=0.03).fit(X, targets)
 
 
 def test_a_classifier_with_a_large_learning_rate_has_diverged(problem: Problem) -> None:

@@ -60,6 +60,18 @@ def test_what_is_small_or_in_memory_is_left_alone(tmp_path: Path, monkeypatch: A
         assert kept_on_disk(X) is X
 
 
+def test_a_small_array_that_numpy_cannot_read_by_itself() -> None:
+    class Plain:
+        shape, dtype = (1000, 3), np.dtype("f8")
+
+        def __getitem__(self, rows: slice) -> np.ndarray:
+            return table()[rows]
+
+    result = kept_on_disk(Plain())
+    assert type(result) is np.ndarray
+    np.testing.assert_array_equal(result, table())
+
+
 def test_a_map_of_integers_becomes_one_of_floats(temporary: Path, tmp_path: Path) -> None:
     X = table(dtype=np.int16)
     result = kept_on_disk(mapped(X, tmp_path))

@@ -253,6 +253,26 @@ def test_numbers_may_be_stored_as_a_dictionary(stored: Stored) -> None:
     np.testing.assert_array_equal(rows.X[:, 0], stored.frame["count"])
 
 
+@pytest.mark.parametrize("coded", [False, True])
+def test_labels_may_be_views_of_strings(stored: Stored, coded: bool) -> None:
+    """As polars writes them to IPC files."""
+    labels = pa.array(np.where(stored.y > 0.0, "up", "down")).cast(pa.string_view())
+    if coded:
+        codes = pa.array((stored.y > 0.0).astype(np.int32))
+        labels = pa.DictionaryArray.from_arrays(codes, pa.array(["down", "up"], pa.string_view()))
+    rows = read_rows(ds.dataset(pa.table({"y": labels, "a": stored.frame["a"]})), target="y")
+    np.testing.assert_array_equal(rows.y, np.where(stored.y > 0.0, "up", "down"))
+
+
+def test_one_column_may_be_named_by_itself(stored: Stored) -> None:
+    table = pa.table(
+        {"y": stored.y, "ab": stored.frame["b"], "a": stored.frame["a"], "b": stored.y}
+    )
+    rows = read_rows(ds.dataset(table), target="y", columns="ab")
+    assert rows.feature_names == ["ab"]
+    np.testing.assert_array_equal(rows.X[:, 0], stored.frame["b"])
+
+
 def test_a_schema_that_files_do_not_follow(stored: Stored, tmp_path: Path) -> None:
     write(stored.frame[:400].assign(a=1), tmp_path / "0.parquet")
     write(stored.frame[400:], tmp_path / "1.parquet")
@@ -313,3 +333,12 @@ def test_ordered_labels_lose_their_order_with_a_warning(tmp_path: Path) -> None:
         rows = read_rows(table(["low", "mid", "high"]), target="y", columns=["a"])
     assert rows.y.tolist() == ["low", "mid", "high", "low"]
     read_rows(table(["a", "b", "c"]), target="y", columns=["a"])  # without a warning
+
+
+def test_a_source_of_another_kind_is_refused(stored: Stored, tmp_path: Path) -> None:
+    """With the remedy."""
+    stored.frame.to_csv(tmp_path / "rows.csv")
+    remedy = r"source is no Parquet .* pass pyarrow.dataset.dataset\(path, format='csv'\)"
+    for source in (tmp_path / "rows.csv", stored.frame):
+        with pytest.raises(ValueError, match=remedy):
+            read_rows(source, target="y")

@@ -1,5 +1,6 @@
 """The record of a fit."""
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -17,15 +18,18 @@ class History:
         Whether KeyboardInterrupt ended the fit.
     stopped : bool
         Whether a callback ended it.
+    first_loss : float
+        Training loss of the first step, before it.
     """
 
     loss_curve: list[float] = field(default_factory=list)
     validation_scores: list[float] = field(default_factory=list)
     interrupted: bool = False
     stopped: bool = False
+    first_loss: float = math.inf
 
     def then(self, later: "History") -> "History":
         """The record of a fit in two parts."""
         losses = self.loss_curve + later.loss_curve
         scores = self.validation_scores + later.validation_scores
-        return History(losses, scores, later.interrupted, later.stopped)
+        return History(losses, scores, later.interrupted, later.stopped, self.first_loss)

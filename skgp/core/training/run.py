@@ -187,7 +187,7 @@ class Run(Generic[ModuleT]):
         if not bool(torch.isfinite(norm) & (loss < self._ceiling)):
             raise NonFiniteLossError(f"loss {loss.item()}, gradient norm {norm.item()}")
         if self._first == math.inf:
-            self._first = loss.item()
+            self._first = self.history.first_loss = loss.item()
             self._ceiling = self.plan.ceiling * (1.0 + abs(self._first))
         self._proven = self._good  # its loss has been seen to be finite
         return loss
@@ -382,7 +382,8 @@ class Run(Generic[ModuleT]):
             setattr(self, name, state[name.strip("_")])
         for _ in range(self._n_healed + self._n_retreats):
             self.optimizer.shorten(_HEALED_STEP)
-        self.history = History([*state["history"][0]], [*state["history"][1]])
+        curve, scores = map(list, state["history"])
+        self.history = History(curve, scores, first_loss=self._first)
         self.failure = None if state["failure"] is None else NonFiniteLossError(state["failure"])
         self.generator.set_state(state["generator"])
         self._restore(self._good if state["now"] is None else state["now"])
@@ -390,8 +391,7 @@ class Run(Generic[ModuleT]):
     def _copy(self) -> dict[str, Any]:
         """Copy of everything that a rollback restores."""
         state = {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict()}
-        twin: dict[str, Any] = copied(state)
-        return twin
+        return dict(copied(state))
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Go back to an earlier `_copy`."""
