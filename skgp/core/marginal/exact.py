@@ -25,40 +25,58 @@ from skgp.core.numerics.linalg import LOG_2PI, cholesky, inverse_cholesky, log_d
 
 
 class Factor(NamedTuple):
-    """The Cholesky factor L of the matrix C of rows scaled by their shares, or its inverse.
+    """The Cholesky factor L of the matrix C of rows scaled by their shares.
 
     Attributes
     ----------
-    L, L_inv : Tensor of shape (W, n, n) or None
-        One of them. The columns of the inverse hold the shares.
+    L : Tensor of shape (W, n, n)
     shares : Tensor of shape (W, n, 1)
     """
 
-    L: Tensor | None
-    L_inv: Tensor | None
+    L: Tensor
     shares: Tensor
 
     def whiten(self, rhs: Tensor) -> Tensor:
         """L^-1 of scaled right-hand sides (W, n, B)."""
-        if self.L is None:
-            assert self.L_inv is not None
-            return self.L_inv @ rhs
         return torch.linalg.solve_triangular(self.L, self.shares * rhs, upper=False)
 
     def solve(self, rhs: Tensor) -> Tensor:
         """C^-1 rhs (W, n, B), zero where there is no target."""
-        if self.L is None:
-            assert self.L_inv is not None
-            return self.L_inv.mT @ (self.L_inv @ rhs)
         return self.shares * torch.cholesky_solve(self.shares * rhs, self.L)
 
     def log_det(self) -> Tensor:
         """log|C| (W,)."""
-        if self.L is None:
-            assert self.L_inv is not None
-            diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1) / self.shares.squeeze(-1)
-            return -2.0 * torch.where(self.shares.squeeze(-1) > 0, diagonal, 1.0).log().sum(-1)
         return 2.0 * self.L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class InverseFactor(NamedTuple):
+    """The inverse of a `Factor`, whose columns hold the shares: a product is faster than a solve.
+
+    Attributes
+    ----------
+    L_inv : Tensor of shape (W, n, n)
+    shares : Tensor of shape (W, n, 1)
+    """
+
+    L_inv: Tensor
+    shares: Tensor
+
+    def whiten(self, rhs: Tensor) -> Tensor:
+        """L^-1 of scaled right-hand sides (W, n, B)."""
+        return self.L_inv @ rhs
+
+    def solve(self, rhs: Tensor) -> Tensor:
+        """C^-1 rhs (W, n, B), zero where there is no target."""
+        return self.L_inv.mT @ (self.L_inv @ rhs)
+
+    def log_det(self) -> Tensor:
+        """log|C| (W,)."""
+        shares = self.shares.squeeze(-1)
+        diagonal = self.L_inv.diagonal(dim1=-2, dim2=-1) / shares
+        return -2.0 * torch.where(shares > 0, diagonal, 1.0).log().sum(-1)
+
+
+AnyFactor = Factor | InverseFactor
 
 
 class ExactGP(Layer):
@@ -169,27 +187,28 @@ class ExactGP(Layer):
     @torch.no_grad()
     def log_marginal(self) -> Tensor:
         """Log marginal likelihood (W,) of the rows that the GPs know, in nats."""
-        shift, log_det = _shift(self.kernel, self.count, self.noise_var), self.factors().log_det()
+        shift = _shift(self.kernel, self.count, self.noise_var)
+        log_det = self.known_factors().log_det()
         quadratic = (self.residual * self.alpha).sum(-1)
         squares = torch.where(self.count > 0, self.shares, 1.0).square()
         noise = self.noise_var.unsqueeze(-1) / squares
         return _log_density(self.kernel, self.count, noise, shift, log_det, quadratic)
 
-    def known_factors(self) -> Factor:
-        if self.L_inv is None:
-            known: Factor = super().known_factors()
-            return known
-        return self.factors()
+    def known_factors(self) -> AnyFactor:
+        if self.L_inv is not None:
+            return self.factors()
+        known: Factor = super().known_factors()
+        return known
 
-    def factors(self) -> Factor:
+    def factors(self) -> AnyFactor:
         shares = self.shares.unsqueeze(-1)
         if self.L_inv is not None:
-            return Factor(None, self.L_inv, shares)
+            return InverseFactor(self.L_inv, shares)
         K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
         L = cholesky(_add_diagonal(K, shift).detach(), self.jitter).to(shares)
-        return Factor(L, None, shares)
+        return Factor(L, shares)
 
-    def unit_moments(self, x: Tensor, factors: Factor) -> tuple[Tensor, Tensor, Tensor]:
+    def unit_moments(self, x: Tensor, factors: AnyFactor) -> tuple[Tensor, Tensor, Tensor]:
         # f_mean = c + k^T C^-1 (y - c), v_prior = variance (kff - k^T C^-1 k)
         Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x)
         mean = (self.alpha.unsqueeze(-2) @ Kuf).squeeze(-2) / self.kernel.variance.sqrt()[:, None]
@@ -199,14 +218,17 @@ class ExactGP(Layer):
     def n_inputs(self) -> int:
         return self.x.shape[-1]
 
-    def unit_covariance(self, x: Tensor, factors: Factor) -> Tensor:
+    def unit_covariance(self, x: Tensor, factors: AnyFactor) -> Tensor:
         # Kff - k^T C^-1 k
         Kuf = self.kernel.Kuf(self.x.expand(self.count.shape[0], -1, -1), x.flatten(0, 1))
         white = in_groups(factors.whiten(Kuf), x)
         return self.kernel.Kff(x) - white.mT @ white
 
     def unit_update(
-        self, prior: Callable[[Tensor], Tensor], factors: Factor, generator: torch.Generator
+        self,
+        prior: Callable[[Tensor], Tensor],
+        factors: AnyFactor,
+        generator: torch.Generator,
     ) -> list[Basis]:
         # f = g + k^T C^-1 (y - c - g(x) - e) with g from the prior and the noise e of the rows
         g = prior(self.x[None, None]).movedim(0, -1)  # (W, n, S)
@@ -222,7 +244,7 @@ class ExactGP(Layer):
         K, shift = _system(self.kernel, self.x, self.count, self.shares, self.noise_var)
         return K, _with_jitter(K, shift, self.jitter)
 
-    def kl(self, factors: Factor) -> Tensor:
+    def kl(self, factors: AnyFactor) -> Tensor:
         return torch.zeros_like(self.noise_var[0])
 
 
