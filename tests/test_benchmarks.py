@@ -386,6 +386,7 @@ def test_a_table_changes_what_the_protocol_says():
     assert resolved({"width": "inputs"}, np.zeros((5, 2))) == {"width": 2}
 
 
+@pytest.mark.usefixtures("short_start")
 @pytest.mark.parametrize("name", ["dspp2020", "dsvi2017", "dsvi2017-classification", "iwvi2019"])
 def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, capsys):
     """On a few rows of made-up sets, for one step; the second run has nothing left to fit."""
