@@ -4,7 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contract_cases import CLASSIFIERS, EMBEDDINGS, GP_REGRESSORS, Case, Data, make_labels
+from contract_cases import (
+    CLASSIFIERS,
+    EMBEDDINGS,
+    GP_REGRESSORS,
+    REPRESENTATIVES,
+    Case,
+    Data,
+    make_labels,
+)
 from sklearn.base import is_classifier
 from torch import nn
 
@@ -20,6 +28,7 @@ CASES = [
     Case("iwdgp-one", IWDGPRegressor, {"architecture": "LV-GP", "n_prediction_samples": 8}),
     Case("dgp-several", DGPClassifier, {"n_samples": 2, "n_prediction_samples": 4}),
 ]
+QUICK = [*REPRESENTATIVES, *CLASSIFIERS, *EMBEDDINGS[:1], *CASES[-4:]]
 CHANGES: dict[str, list[Any]] = {
     "feature_extractor": [[3], None],
     "n_layers": [1, 3],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, Case, Data, rows_of
+from contract_cases import CLASSIFIERS, EMBEDDINGS, REGRESSORS, REPRESENTATIVES, Case, Data, rows_of
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from torch import nn
 
@@ -15,6 +15,7 @@ from skgp.core.training import graphs, run
 from skgp.core.training.graphs import Replayed, no_replay, statistics_of
 
 CASES = REGRESSORS + CLASSIFIERS + EMBEDDINGS
+QUICK = REPRESENTATIVES + CLASSIFIERS + EMBEDDINGS[:1]
 COLLAPSED = {"fitc", "exact"}  # line searches, of some evaluations each
 
 

@@ -222,18 +222,6 @@ def test_values_behind_missing_entries_do_not_exist(make: Any, data: Data) -> No
         assert np.square(error).mean() < 0.3 * data.Y[:, 1].var()
 
 
-def test_a_row_without_targets_is_like_no_row(case: Case, data: Data) -> None:
-    Y = data.Y.copy()
-    Y[::4] = np.nan
-    # It takes draws of its own, so that a model whose rows have draws has to be near its optimum.
-    max_iter = max(40, case.make().max_iter)
-    model = case.make(max_iter=max_iter).fit(data.X, Y)
-    kept = ~np.isnan(Y[:, 0])
-    without = case.make(max_iter=max_iter).fit(data.X[kept], Y[kept])
-    difference = model.predict(data.X_new) - without.predict(data.X_new)
-    assert (np.abs(difference) < 0.4 * data.Y.std(axis=0)).all()
-
-
 @pytest.mark.usefixtures("no_steps")
 def test_the_mean_of_a_column_is_that_of_its_observed_entries(case: Case, data: Data) -> None:
     """Where the inputs say nothing and nothing is learnt, a column's mean is its prediction."""

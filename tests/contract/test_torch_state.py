@@ -27,6 +27,7 @@ CASES = [
     Case("gprn-annealed", GPRNRegressor, {"kl_annealing": 3, "n_prediction_samples": 8}),
     Case("exact-iterative", ExactGPRegressor, {"max_cholesky_size": 10}),
 ]
+QUICK = (*REPRESENTATIVES, *CLASSIFIERS[:2], *EMBEDDINGS[:2], *CASES[-6:])
 for_modes = pytest.mark.only((*REPRESENTATIVES, *CLASSIFIERS, *EMBEDDINGS))
 
 
