@@ -159,8 +159,8 @@ def check_no_label_missing(labels: Any, name: str) -> None:
                 f"{name} has no label, None or NaN, in {missing} of {len(labels)} rows: drop these "
                 "rows"
             )
-        kinds = sorted({type(label).__name__ for label in labels})
         if len({isinstance(label, str) for label in labels}) > 1:
+            kinds = sorted({type(label).__name__ for label in labels})
             raise ValueError(
                 f"{name} has labels of the types {', '.join(kinds)}, which do not sort: turn all "
                 "into text, by astype(str) for instance"

@@ -69,6 +69,16 @@ class EstimatorModel(Model):
         ----------
         idcs : list of int
             Negative ones count from the end.
+
+        Returns
+        -------
+        EstimatorModel
+            It shares all else with this one.
+
+        Raises
+        ------
+        IndexError
+            If there is no such output.
         """
         model = copy.copy(self)
         model._outputs = self._outputs[list(idcs)]

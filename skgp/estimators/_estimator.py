@@ -304,9 +304,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             attributes["_beta_reg"] = recipe.divergence(model, chunk.n_data)
         learned = self._fitted_attributes(recipe, chunk.table, attributes, model, History(curve))
         self.__dict__.update(learned)
-        self.n_samples_seen_, self._n_rows_seen, self._n_rows_fitted = chunk.stream[1:4]
-        self._optimizer_state, self._opening = chunk.stream.optimizer_state, chunk.stream.opening
-        return report + (hidden_values(model, chunk.scaled_by) if chunk.scaled_by else [])
+        _, *counts, self._optimizer_state, self._opening = chunk.stream
+        self.n_samples_seen_, self._n_rows_seen, self._n_rows_fitted = counts
+        return report + ([] if chunk.scaled_by is None else hidden_values(model, chunk.scaled_by))
 
     # ------------------------------------------------------------- helpers
 

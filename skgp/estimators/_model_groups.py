@@ -179,7 +179,8 @@ _READOUT_NODES: Final[Group] = (
         default="128",
         text="""
         Number of components of a prediction. Their nodes are a scrambled Sobol sequence, drawn once
-        in `fit` and shifted so that the predictive mean is exact, given sampled hidden functions.
+        in `fit` and shifted so that the predictive mean is exact, given the hidden layers' draws if
+        there are any.
         """,
     ),
 )

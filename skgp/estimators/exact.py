@@ -29,8 +29,9 @@ class ExactGPRegressor(GPRegressor):
     The fit maximises the marginal likelihood over the kernel and the noise by L-BFGS. Up to
     `max_cholesky_size` rows it uses Cholesky factors, at a cost of n^3. Beyond, it uses
     preconditioned conjugate gradients and a stochastic estimate of the log determinant (Gardner et
-    al. 2018; Wang et al. 2019). Predictions are by a factor of all rows, which the first of them
-    computes for so many. All hold matrices of n x n numbers. Several outputs are independent GPs.
+    al. 2018; Wang et al. 2019). Predictions always use a Cholesky factor of all rows; beyond, the
+    first prediction computes it. All of this takes matrices of n x n numbers. Several outputs are
+    independent GPs.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ _SURE: Final = 1e-3  # probability of a coverage beyond that by chance
 _LIGHT: Final = 0.05  # mean weight of a row below which a user may have meant another one
 _FEW_LIGHT: Final = 20  # rows up to which it is not judged
 _MANY_ROWS: Final = 1_000_000  # whose scales are compared at most
-_TELLING: Final = 100  # rows of a first step whose loss is a measure
+_FIRST_ROWS: Final = 100  # of a step, from which the loss of the first one counts
 _FEW: Final = 1000  # training rows whose predictive variance is looked at
 _LARGEST_RATIO: Final = 100.0  # of standard deviations of inputs, or of their median to one
 # Interquartile ranges of scaled values: below these, kernels start with next to no difference among
@@ -121,8 +121,10 @@ def _divergence(
     elif plan.n_retreats and plan.n_batches(table.n_rows) == 1:
         curve = curve[: int(np.argmin(curve)) + 1]
     last, lowest = curve[-1], min(curve)
-    # The first step tells of training that diverges in its first epoch, if it sees enough rows.
-    if "kl_annealing" not in parameters and len(table) >= _TELLING * plan.n_batches(len(table)):
+    # Training may diverge within its first epoch. With annealing the first step has no divergence.
+    if not parameters.get("kl_annealing") and len(table) >= _FIRST_ROWS * plan.n_batches(
+        len(table)
+    ):
         lowest = min(lowest, history.first_loss)
     # The divergence is divided by the sum of the weights, which may be far below one per row.
     has_classes = isinstance(model.likelihood, ClassLikelihood)

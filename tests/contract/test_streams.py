@@ -228,6 +228,17 @@ def test_the_numbers_of_outliers_are_those_of_the_rows_passed() -> None:
         assert model.n_samples_seen_ == 100 + 89
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_without_targets_count_in_the_numbers_of_outliers(weighted: bool) -> None:
+    X, y = sine(100, 0)
+    far, Y, weight = X.copy(), np.column_stack([y, -y]), np.ones(100)
+    model = SVGPRegressor(n_inducing=10, random_state=0).partial_fit(X, Y)
+    Y[:7], weight[7:10], far[40, 0] = np.nan, 0.0, 1e6
+    with pytest.warns(OutlierWarning, match=r"X in row\(s\) 40 is"):
+        model.partial_fit(far, Y, sample_weight=weight if weighted else None)
+    assert model.n_samples_seen_ == 100 + (89 if weighted else 92)
+
+
 def test_targets_of_classifiers_are_no_outliers() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))

@@ -2,8 +2,8 @@
 
 The marginal likelihood of few rows is computed by a Cholesky factor, that of many by conjugate
 gradients; both need the n x n matrix. It is built by `Kernel.Kuu`, so any kernel will do, in units
-of the variance. Predictions are always by the factor: what is left of the variance is a small
-difference, for which iterations would have to be far more exact than they can be.
+of the variance. Predictions always use the factor: the variance that is left is a small difference
+of large numbers, and iterations cannot be that exact.
 
 Rows may have known noise beside the learned one. Divided by a root of noise / learned noise, of
 which `shares` are the inverses, they all have the learned noise, and jitter is as small beside a

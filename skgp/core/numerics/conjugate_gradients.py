@@ -25,7 +25,7 @@ _LANCZOS_STEPS = 100
 
 @dataclass(frozen=True)
 class ConjugateGradients:
-    """How large systems are solved, and from which size on.
+    """How the marginal likelihood of many rows is estimated, and from how many on.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class ConjugateGradients:
     rank: int = 100
 
     def takes(self, n_rows: int) -> bool:
-        """Whether a system of this size is solved by conjugate gradients."""
+        """Whether the marginal likelihood of so many rows is estimated."""
         return n_rows >= self.min_rows
 
     def log_det_and_quadratic(self, K: Tensor, shift: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
