@@ -1,7 +1,7 @@
 """Deep Gaussian processes by doubly stochastic variational inference."""
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import LayerKernels
@@ -15,7 +15,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
 from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import InitialValues
+from skgp.recipes.stack import InitialValues, StackSpec
 from skgp.recipes.warping import Warping
 
 
@@ -173,21 +173,18 @@ class DGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         objective = PREDICTIVE if self.objective == "predictive" else ELBO
-        recipe = partial(
-            stack_recipe,
-            self,
-            outputs=observations(self),
-            architecture=hidden_layers(self, pick(Samples, self)),
+        if self.gamma is not None:
+            if self.objective != "elbo":
+                raise ValueError(
+                    f"gamma={self.gamma} belongs to objective='elbo', got "
+                    f"objective={self.objective!r}: set one of the two"
+                )
+            objective = gamma_robust(self.gamma)
+        layers = hidden_layers(self, pick(Samples, self))
+        spec = replace(
+            StackSpec.of(self, observations(self), self.covariance, layers),
             warping=pick(Warping, self),
             initial_values=pick(InitialValues, self),
             shares_kernel=self.share_kernel,
-            epochs=DEEP_EPOCHS,
         )
-        if self.gamma is None:
-            return recipe(objective=objective)
-        if self.objective != "elbo":
-            raise ValueError(
-                f"gamma={self.gamma} belongs to objective='elbo', got "
-                f"objective={self.objective!r}: set one of the two"
-            )
-        return recipe(objective=gamma_robust(self.gamma))
+        return stack_recipe(self, spec, objective=objective, epochs=DEEP_EPOCHS)

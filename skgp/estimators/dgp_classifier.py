@@ -1,6 +1,7 @@
 """Deep Gaussian process classification."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
 from skgp.recipes.hidden import Samples, hidden_layers
+from skgp.recipes.stack import StackSpec
 from skgp.recipes.warping import Warping
 
 
@@ -153,13 +155,13 @@ class DGPClassifier(Classifier):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return stack_recipe(
-            self,
-            objective=PREDICTIVE if self.objective == "predictive" else ELBO,
-            outputs=partial(pick(Classes, self), "softmax"),
-            architecture=hidden_layers(self, pick(Samples, self)),
+        classes = partial(pick(Classes, self), "softmax")
+        layers = hidden_layers(self, pick(Samples, self))
+        spec = replace(
+            StackSpec.of(self, classes, self.covariance, layers),
             warping=pick(Warping, self),
             shares_kernel=self.share_kernel,
             pulled=True,
-            epochs=DEEP_EPOCHS,
         )
+        objective = PREDICTIVE if self.objective == "predictive" else ELBO
+        return stack_recipe(self, spec, objective=objective, epochs=DEEP_EPOCHS)

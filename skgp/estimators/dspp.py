@@ -25,7 +25,7 @@ from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_layers
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import INITIAL_VAR, InitialValues
+from skgp.recipes.stack import INITIAL_VAR, InitialValues, StackSpec
 from skgp.recipes.warping import Warping
 
 
@@ -207,18 +207,21 @@ class DSPPRegressor(GPRegressor):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return stack_recipe(
-            self,
-            objective=PREDICTIVE,
-            outputs=observations(self),
-            architecture=hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR),
+        layers = hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR)
+        spec = replace(
+            StackSpec.of(self, observations(self), self.covariance, layers),
             warping=pick(Warping, self),
             initial_values=pick(InitialValues, self),
             shares_kernel=self.share_kernel,
+            start="optimum",
+        )
+        return stack_recipe(
+            self,
+            spec,
+            objective=PREDICTIVE,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
             optimizer=partial(adam_by_layers, self.initial_noise, self.learning_rate_init),
             epochs=replace(SIGMA_POINT_EPOCHS, steady=LONGER_STEPS),
-            start="optimum",
         )
 
     beta_reg_ = property(_attributes.beta_reg)

@@ -1,6 +1,7 @@
 """Deep sigma point process classification."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
 from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.stack import INITIAL_VAR
+from skgp.recipes.stack import INITIAL_VAR, StackSpec
 from skgp.recipes.warping import Warping
 
 
@@ -176,14 +177,18 @@ class DSPPClassifier(Classifier):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return stack_recipe(
-            self,
-            objective=PREDICTIVE,
-            outputs=partial(pick(Classes, self), "robust-max"),
-            architecture=hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR),
+        classes = partial(pick(Classes, self), "robust-max")
+        layers = hidden_layers(self, pick(Sites, self), variance=INITIAL_VAR)
+        spec = replace(
+            StackSpec.of(self, classes, self.covariance, layers),
             warping=pick(Warping, self),
             shares_kernel=self.share_kernel,
             pulled=True,
+        )
+        return stack_recipe(
+            self,
+            spec,
+            objective=PREDICTIVE,
             beta_reg=DivergenceWeight.of(self.beta_reg, FEW_BATCHES * FULL_ROWS, least=5.0),
             epochs=SIGMA_POINT_EPOCHS,
         )

@@ -22,10 +22,10 @@ from skgp.fitting.plans import Epochs
 from skgp.fitting.recipe import Recipe, always_float32, pick
 from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.latent import (
+    LatentBlocks,
     LatentLayers,
     covariate_loss,
     covariate_top,
-    latent_blocks,
     same_rows,
     with_cells,
     with_row_keys,
@@ -34,7 +34,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.noise import with_noise_share
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import Architecture, InitialValues
+from skgp.recipes.stack import Architecture, InitialValues, StackSpec
 from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
@@ -295,24 +295,29 @@ class IWDGPRegressor(GPRegressor):
         covariance, optimizer = natural_or_adam(self, objective, beta_reg, peak=0.1)
         kernels = layer_kernels(self.kernel, latent.n_gps)
         architecture = Architecture(kernels, kernel_error=latent.kernel_error)
+        spec = replace(
+            StackSpec.of(self, pick(Coregionalised, self), covariance, architecture),
+            warping=pick(Warping, self),
+            initial_values=pick(InitialValues, self),
+            shares_kernel=self.share_kernel,
+        )
         recipe = partial(
             stack_recipe,
             self,
             objective=ELBO,
-            outputs=pick(Coregionalised, self),
-            warping=pick(Warping, self),
-            initial_values=pick(InitialValues, self),
-            covariance=covariance,
-            shares_kernel=self.share_kernel,
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=Epochs(usual=1500, least_steps=1500, most_steps=12_000),
         )
         if latent.parts == ["GP"]:
-            return with_noise_share(recipe(architecture=architecture))
-        below = partial(latent_blocks, latent, self.covariance)
+            return with_noise_share(recipe(spec))
+        below = LatentBlocks(latent, self.covariance)
         of_layers = recipe(
-            architecture=replace(architecture, below=below), top=partial(covariate_top, latent)
+            replace(
+                spec,
+                architecture=replace(architecture, below=below),
+                top=partial(covariate_top, latent),
+            )
         )
         weights = beta_reg, self.weight_decay
         why_no_stream = of_layers.why_no_stream

@@ -19,7 +19,7 @@ from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_share, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import ALL_INDUCING, InitialValues, sparse_top
+from skgp.recipes.stack import ALL_INDUCING, InitialValues, StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
@@ -231,20 +231,23 @@ class PPGPRRegressor(GPRegressor):
         has_basis = self.n_inducing_mean > 0
         if_long = partial(decoupled_if_long, self.n_inducing_mean)
         tops = {"auto": if_long if has_basis else decoupled, "decoupled": decoupled}
-        return stack_recipe(
-            self,
-            objective=objective,
-            outputs=observations(self),
+        covariance = "full" if self.covariance == "auto" else covariance
+        spec = replace(
+            StackSpec.of(self, observations(self), covariance),
             warping=pick(Warping, self),
             initial_values=pick(InitialValues, self),
             top=tops.get(self.covariance, sparse_top),
-            covariance="full" if self.covariance == "auto" else covariance,
             shares_kernel=self.share_kernel,
+            start="optimum" if has_basis else "given",
+            all_inducing=ALL_INDUCING,
+        )
+        return stack_recipe(
+            self,
+            spec,
+            objective=objective,
             beta_reg=beta_reg,
             optimizer=optimizer,
             epochs=replace(PREDICTIVE_EPOCHS, steady=LONGER_STEPS),
-            start="optimum" if has_basis else "given",
-            all_inducing=ALL_INDUCING,
         )
 
     beta_reg_ = property(_attributes.beta_reg)

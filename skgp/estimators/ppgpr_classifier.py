@@ -1,5 +1,6 @@
 """Parametric predictive GP classification."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
-from skgp.recipes.stack import sparse_top
+from skgp.recipes.stack import StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 from skgp.recipes.warping import Warping
 
@@ -96,7 +97,7 @@ class PPGPRClassifier(Classifier):
     """
 
     # Parameters that the constructor stores.
-    covariance: str
+    covariance: Any
     n_inducing_mean: int
 
     def __init__(
@@ -139,14 +140,12 @@ class PPGPRClassifier(Classifier):
             "auto": partial(decoupled_if_long, self.n_inducing_mean),
             "decoupled": partial(decoupled_top, self.n_inducing_mean),
         }
-        return stack_recipe(
-            self,
-            objective=PREDICTIVE,
-            outputs=partial(pick(Classes, self), "robust-max"),
+        covariance: Any = "full" if self.covariance == "auto" else self.covariance
+        spec = replace(
+            StackSpec.of(self, partial(pick(Classes, self), "robust-max"), covariance),
             warping=pick(Warping, self),
             top=tops.get(self.covariance, sparse_top),
-            covariance="full" if self.covariance == "auto" else None,
             shares_kernel=False if self.covariance == "decoupled" else "auto",
             pulled=True,
-            epochs=PREDICTIVE_EPOCHS,
         )
+        return stack_recipe(self, spec, objective=PREDICTIVE, epochs=PREDICTIVE_EPOCHS)

@@ -1,5 +1,6 @@
 """Sparse variational GP regression."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.optimum import with_optimum
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import MOST_FIXED_INDUCING, InitialValues
+from skgp.recipes.stack import MOST_FIXED_INDUCING, InitialValues, StackSpec
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -178,23 +179,20 @@ class SVGPRegressor(GPRegressor):
         objective = ELBO if self.gamma is None else gamma_robust(self.gamma)
         beta_reg = DivergenceWeight(self.beta_reg)
         covariance, optimizer = natural_or_adam(self, objective, beta_reg)
-        recipe = partial(
-            stack_recipe,
-            self,
-            objective=objective,
-            outputs=observations(self),
+        spec = replace(
+            StackSpec.of(self, observations(self), covariance),
             warping=pick(Warping, self),
             initial_values=pick(InitialValues, self),
             top=partial(orthogonal_top, self.n_orthogonal),
-            covariance=covariance,
             shares_kernel=self.share_kernel,
-            optimizer=optimizer,
         )
+        recipe = stack_recipe(self, spec, objective=objective, optimizer=optimizer)
         is_plain = objective is ELBO and self.beta_reg == 1.0 and not self.n_orthogonal
         is_plain = is_plain and self.likelihood == "normal"
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
-            return recipe()
-        short = recipe(start="given", all_inducing=MOST_FIXED_INDUCING)
+            return recipe
+        spec = replace(spec, start="given", all_inducing=MOST_FIXED_INDUCING)
+        short = stack_recipe(self, spec, objective=objective, optimizer=optimizer)
         is_standardised = self.normalize_X and self.normalize_y
-        return with_optimum(recipe(), short, is_standardised=is_standardised)
+        return with_optimum(recipe, short, is_standardised=is_standardised)

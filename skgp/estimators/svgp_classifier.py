@@ -1,5 +1,6 @@
 """Sparse variational GP classification."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import CLASS_EPOCHS, ONE_FUNCTION_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
+from skgp.recipes.stack import StackSpec
 from skgp.recipes.warping import Warping
 
 
@@ -125,12 +127,11 @@ class SVGPClassifier(Classifier):
         store_parameters(self, locals())
 
     def _recipe(self) -> Recipe:
-        return stack_recipe(
-            self,
-            objective=ELBO,
-            outputs=partial(pick(Classes, self), "softmax"),
+        spec = replace(
+            StackSpec.of(self, partial(pick(Classes, self), "softmax"), self.covariance),
             warping=pick(Warping, self),
             shares_kernel=self.share_kernel,
             pulled=True,
-            epochs=ONE_FUNCTION_EPOCHS if self._n_latents == 1 else CLASS_EPOCHS,
         )
+        epochs = ONE_FUNCTION_EPOCHS if self._n_latents == 1 else CLASS_EPOCHS
+        return stack_recipe(self, spec, objective=ELBO, epochs=epochs)

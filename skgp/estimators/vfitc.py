@@ -1,5 +1,6 @@
 """Variational FITC regression."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 from skgp.core.kernels.kernel import KernelLike
@@ -12,7 +13,7 @@ from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import InitialValues
+from skgp.recipes.stack import InitialValues, StackSpec
 
 
 @family()
@@ -131,12 +132,9 @@ class VFITCRegressor(GPRegressor):
     def _recipe(self) -> Recipe:
         beta_reg = DivergenceWeight(self.beta_reg)
         covariance, optimizer = natural_or_adam(self, VFITC, beta_reg)
-        return stack_recipe(
-            self,
-            objective=VFITC,
-            outputs=pick(Coregionalised, self),
-            covariance=covariance,
+        spec = replace(
+            StackSpec.of(self, pick(Coregionalised, self), covariance),
             shares_kernel=self.share_kernel,
             initial_values=pick(InitialValues, self),
-            optimizer=optimizer,
         )
+        return stack_recipe(self, spec, objective=VFITC, optimizer=optimizer)

@@ -3,34 +3,18 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from skgp.core.layers.posteriors import Covariance
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
 from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
 from skgp.fitting.recipe import Recipe, float64_if_one_batch, no_stream_if_stopping, pick
-from skgp.fitting.setup import Setup
 from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam
 from skgp.recipes.sizes import FoundSizes
-from skgp.recipes.stack import (
-    USUAL_VALUES,
-    Architecture,
-    Features,
-    Inducing,
-    InitialValues,
-    Outputs,
-    StackSpec,
-    Start,
-    Top,
-    build_stack,
-    move_inducing,
-    sparse_top,
-)
-from skgp.recipes.warping import Warping
+from skgp.recipes.stack import StackSpec, build_stack, move_inducing
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
@@ -47,33 +31,21 @@ LONGER_STEPS: Final = 3.0  # relative rate of regressors that are averages; clas
 
 def stack_recipe(
     p: Any,
+    spec: StackSpec,
     *,
     objective: Objective,
-    outputs: Callable[[StackSpec, Setup], Outputs],
-    architecture: Architecture | None = None,
-    top: Top = sparse_top,
-    covariance: Covariance | None = None,
-    warping: Warping | None = None,
-    shares_kernel: bool | Literal["auto"] = False,
-    pulled: bool = False,
     beta_reg: DivergenceWeight | None = None,
     optimizer: Callable[[Model, float, int], Optimizer] | None = None,
     epochs: Epochs = STACK_EPOCHS,
-    start: Start = "descent",
-    initial_values: InitialValues = USUAL_VALUES,
-    all_inducing: int = 0,
 ) -> Recipe:
     """The recipe of a stack of layers that is trained by minibatches.
 
     Parameters
     ----------
     p : estimator
-        With the parameters of `Inducing`, `Features`, `Minibatch` and `Stopping`.
+        With the parameters of `Minibatch` and `Stopping`.
+    spec : StackSpec
     objective : Objective
-    outputs, architecture, top, covariance, warping, shares_kernel, pulled, start, initial_values, \
-all_inducing
-        As of `StackSpec`. Without an architecture there is one layer with the estimator's kernel;
-        the covariance is the estimator's if None.
     beta_reg : DivergenceWeight, optional
         The estimator's if None.
     optimizer : callable (Model, n_data, n_batches) -> Optimizer, optional
@@ -81,25 +53,9 @@ all_inducing
     epochs : Epochs
     """
     beta_reg = DivergenceWeight(p.beta_reg) if beta_reg is None else beta_reg
-    features = pick(Features, p)
-    spec = StackSpec(
-        architecture=Architecture((p.kernel,)) if architecture is None else architecture,
-        inducing=pick(Inducing, p),
-        covariance=p.covariance if covariance is None else covariance,
-        batch_size=p.batch_size,
-        outputs=outputs,
-        top=top,
-        features=features,
-        warping=warping,
-        shares_kernel=shares_kernel,
-        pulled=pulled,
-        start=start,
-        initial_values=initial_values,
-        all_inducing=all_inducing,
-    )
     return Recipe(
         build=partial(build_stack, spec),
-        loss=partial(stack_loss, objective, beta_reg, features.weight_decay),
+        loss=partial(stack_loss, objective, beta_reg, spec.features.weight_decay),
         optimizer=partial(adam, p.learning_rate_init) if optimizer is None else optimizer,
         plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), epochs),
         dtype=partial(float64_if_one_batch, p.batch_size),

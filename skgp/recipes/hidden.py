@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from skgp.core.kernels.noisy import NoisyKernel
 from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
 from skgp.core.nodes.choice import GRIDS, make_quadrature
-from skgp.core.nodes.rules import NodeRule, Sampled
+from skgp.core.nodes.rules import NodeRule, Sampled, Trivial
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import pick
@@ -25,10 +24,8 @@ from skgp.recipes.stack import (
     CERTAIN_VAR,
     Architecture,
     Below,
-    MakeBelow,
     StackSpec,
     kernel_of,
-    no_hidden,
     sparse_layer,
 )
 
@@ -120,6 +117,8 @@ class Samples:
     n_prediction_samples: int
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        if not widths:
+            return Trivial()
         return Sampled(widths, self.n_samples, self.n_prediction_samples, setup.seed_for("nodes"))
 
 
@@ -145,100 +144,100 @@ class Sites:
         )
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
+        if not widths:
+            return Trivial()
         name: str = self.quadrature
         if name == "auto":
             name = "matched" if setup.fits_into(self.batch_size, FEW_BATCHES) else "qr3"
         return make_quadrature(name, widths, self.n_sites, setup.seed_for("nodes"))
 
 
-def hidden_layers(
-    p: Any, nodes: MakeNodes, *, variance: float = CERTAIN_VAR, alone: MakeBelow = no_hidden
-) -> Architecture:
+def hidden_layers(p: Any, nodes: MakeNodes, *, variance: float = CERTAIN_VAR) -> Architecture:
     """Layers of GPs below the top one, for an estimator with the parameters of `HiddenLayers`.
 
     Parameters
     ----------
     p : estimator
-    nodes, variance, alone
-        As of `hidden_gps`.
+    nodes, variance
+        As of `HiddenGPs`.
     """
     layers = pick(HiddenLayers, p)
-    below = partial(hidden_gps, layers, variance, nodes, alone)
+    below = HiddenGPs(layers, nodes, variance)
     return Architecture(layer_kernels(p.kernel, p.n_layers), below, layers.kernel_error)
 
 
-def hidden_gps(
-    layers: HiddenLayers,
-    variance: float,
-    nodes: MakeNodes,
-    alone: MakeBelow,
-    spec: StackSpec,
-    setup: Setup,
-    x: Tensor,
-) -> Below:
-    """Layers of GPs between the features x (n, F) and the top layer.
+@dataclass(frozen=True)
+class HiddenGPs:
+    """Makes the layers of GPs between the features and the top layer.
 
-    The variances of q(v) start at `variance`, or less where the top layer begins at an optimum for
-    the means of the hidden functions, from which sigma points far apart would lead. `nodes` makes
-    the rule from the widths of the hidden layers; `alone` is what stands there if the top layer is
-    the only one.
+    Attributes
+    ----------
+    layers : HiddenLayers
+    nodes : callable (Setup, widths of the hidden layers) -> NodeRule
+    variance : float
+        Where the variances of q(v) start; less where the top layer begins at an optimum for the
+        means of the hidden functions, from which sigma points far apart would lead.
     """
-    built: list[Layer] = []
-    if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
-        variance = min(variance, _CLOSE_VAR)
-    is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
-    layers = layers.of(is_small, spec.architecture.kernels[1:])
-    connections = layers.connections
-    width = layers.width_for(setup.Y.shape[1])
-    h = x
-    # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
-    _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)
-    for number, connection in enumerate(connections[:-1], start=1):
-        seen = connection, spec.architecture.kernels[number - 1], number
-        layer, h = _hidden_gp(layers, width, variance, spec, setup, seen, h, x)
-        h = h[first[row.ravel()]]
-        built.append(layer)
-    if not built:
-        return alone(spec, setup, x)
-    top_inputs, _ = connections[-1].inputs(h.unsqueeze(0), x.unsqueeze(0))
-    return Below(
-        len(built),
-        lambda top, features: GPStack([*built, top], features, connections),
-        nodes(setup, [width] * len(built)),
-        top_inputs.squeeze(0),
-    )
 
+    layers: HiddenLayers
+    nodes: MakeNodes
+    variance: float
 
-@torch.no_grad()
-def _hidden_gp(
-    layers: HiddenLayers,
-    width: int,
-    variance: float,
-    spec: StackSpec,
-    setup: Setup,
-    seen: tuple[Connection, KernelLike, int],
-    h: Tensor,
-    x: Tensor,
-) -> tuple[Any, Tensor]:
-    """A hidden layer and its initial mean (n, W), given the layer below h and the inputs x."""
-    connection, kernel_like, number = seen
-    h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
-    features = h_kernel.squeeze(0)
-    kernel = kernel_of(spec, setup, features, width, kernel_like, number)
-    if spec.is_flat:
-        kernel.magnify(torch.full_like(kernel.variance, _FLAT))
-    if layers.hidden_noise:
-        kernel = NoisyKernel(kernel, _HIDDEN_NOISE)
-    Z = setup.centres(features, spec.n_inducing(setup, width, number - 1))
-    mu = torch.zeros(width, len(Z), dtype=torch.float32)
-    if layers.hidden_mean == "concatenate":  # without a slope only chance tells the GPs apart
-        mu.normal_(generator=setup.generator("hidden means", number))
-    layer = sparse_layer(spec, kernel, Z, mu, variance).double()
-    if layers.hidden_mean != "concatenate":
-        # Of both sources it starts with the layer below, which comes first.
-        source = h if connection.mean == "both" else h_mean.squeeze(0)
-        slope = torch.zeros(h_mean.shape[-1], width, dtype=x.dtype)
-        generator = setup.generator("slope", number)
-        slope[: source.shape[1]] = start_slope(source, setup.weight, width, generator)
-        layer.slope = nn.Parameter(slope, requires_grad=layers.hidden_mean == "linear")
-    return layer, layer.moments(h_kernel, layer.factors(), h_mean).f_mean.squeeze(0)
+    def __call__(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
+        """The layers above the features x (n, F)."""
+        is_small = setup.fits_into(spec.batch_size, FEW_BATCHES)
+        layers = self.layers.of(is_small, spec.architecture.kernels[1:])
+        return replace(self, layers=layers)._below(spec, setup, x)
+
+    def _below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
+        connections = self.layers.connections
+        built: list[Layer] = []
+        h = x
+        # Rounding may tell repeated rows apart, and inducing inputs have to be distinct.
+        _, first, row = np.unique(setup.x.numpy(), axis=0, return_index=True, return_inverse=True)
+        for number in range(1, len(connections)):
+            layer, h = self._layer(spec, setup, number, h, x)
+            h = h[first[row.ravel()]]
+            built.append(layer)
+        top_inputs, _ = connections[-1].inputs(h.unsqueeze(0), x.unsqueeze(0))
+        return Below(
+            len(built),
+            lambda top, features: GPStack([*built, top], features, connections),
+            self.nodes(setup, [self._width(setup)] * len(built)),
+            top_inputs.squeeze(0),
+        )
+
+    @torch.no_grad()
+    def _layer(
+        self, spec: StackSpec, setup: Setup, number: int, h: Tensor, x: Tensor
+    ) -> tuple[Layer, Tensor]:
+        """The layer of this number and its initial mean (n, W), above the layer h (n, W or F)."""
+        width, connection = self._width(setup), self.layers.connections[number - 1]
+        h_kernel, h_mean = connection.inputs(h.unsqueeze(0), x.unsqueeze(0))
+        features = h_kernel.squeeze(0)
+        kernel_like = spec.architecture.kernels[number - 1]
+        kernel = kernel_of(spec, setup, features, width, kernel_like, number)
+        if spec.is_flat:
+            kernel.magnify(torch.full_like(kernel.variance, _FLAT))
+        if self.layers.hidden_noise:
+            kernel = NoisyKernel(kernel, _HIDDEN_NOISE)
+        Z = setup.centres(features, spec.n_inducing(setup, width, number - 1))
+        mu = torch.zeros(width, len(Z), dtype=torch.float32)
+        has_slope = self.layers.hidden_mean != "concatenate"
+        if not has_slope:  # only chance tells the GPs apart
+            mu.normal_(generator=setup.generator("hidden means", number))
+        is_fitted = spec.starts_at_optimum and setup.fits_into(spec.batch_size)
+        variance = min(self.variance, _CLOSE_VAR) if is_fitted else self.variance
+        layer = sparse_layer(spec, kernel, Z, mu, variance).double()
+        if has_slope:
+            # Of both sources it starts with the layer below, which comes first.
+            source = h if connection.mean == "both" else h_mean.squeeze(0)
+            slope = torch.zeros(h_mean.shape[-1], width, dtype=x.dtype)
+            generator = setup.generator("slope", number)
+            slope[: source.shape[1]] = start_slope(source, setup.weight, width, generator)
+            learned = self.layers.hidden_mean == "linear"
+            layer.slope = nn.Parameter(slope, requires_grad=learned)
+        return layer, layer.moments(h_kernel, layer.factors(), h_mean).f_mean.squeeze(0)
+
+    def _width(self, setup: Setup) -> int:
+        return self.layers.width_for(setup.Y.shape[1])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from skgp.core.data import Batch, Targets
-from skgp.core.kernels.kernel import Kernel, KernelLike
+from skgp.core.kernels.kernel import Kernel
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.projected import ProjectedGP
 from skgp.core.layers.sparse import SparseGP, SparseLayer
@@ -120,59 +120,60 @@ class LatentLayers:
         return Free(mean)
 
 
-def latent_blocks(
-    layers: LatentLayers, covariance: Covariance, spec: StackSpec, setup: Setup, x: Tensor
-) -> Below:
-    """Hidden GPs and latent covariates between the features x (n, F) and the top layer.
+@dataclass(frozen=True)
+class LatentBlocks:
+    """Makes the hidden GPs and latent covariates between the features and the top layer.
 
-    `covariance` is that of q(u) of hidden layers.
+    Attributes
+    ----------
+    layers : LatentLayers
+    covariance : str
+        Of q(u) of the hidden GPs.
     """
-    parts = layers.parts[:-1]
-    blocks: list[ProjectedGP | LatentCovariates] = []
-    h = x
-    for number, part in enumerate(parts, start=1):
-        if part == "GP":
-            kernel = spec.architecture.kernels[parts[:number].count("GP") - 1]
-            seen = kernel, number
-            blocks.append(_hidden_gp(layers, covariance, spec, setup, seen, x, h).double())
-            continue
-        posterior = layers.posterior(setup, x, setup.generator("covariates", number)).double()
-        blocks.append(LatentCovariates(posterior, layers.latent_dim))
-        observed = (~setup.Y.isnan()).to(x)
-        known = evidence(x, Targets(setup.Y.nan_to_num(), observed))
-        w = posterior(known, torch.arange(len(x))).mean.detach()
-        h = torch.cat([h, w], -1)
-    widths = [
-        len(block.projection) if isinstance(block, ProjectedGP) else block.n_covariates
-        for block in blocks
-    ]
-    stretch = [1.0 if part == "GP" else layers.stretch for part in parts]
-    n_samples, n_fixed = layers.n_samples, layers.n_prediction_samples
-    nodes = Sampled(widths, n_samples, n_fixed, setup.seed_for("nodes"), stretch)
-    return Below(len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h)
 
+    layers: LatentLayers
+    covariance: Covariance
 
-def _hidden_gp(
-    layers: LatentLayers,
-    covariance: Covariance,
-    spec: StackSpec,
-    setup: Setup,
-    seen: tuple[KernelLike, int],
-    x: Tensor,
-    h: Tensor,
-) -> ProjectedGP:
-    """A layer of GPs that starts at the identity of h (n, F), whose first columns are x."""
-    kernel_like, number = seen
-    kernel = kernel_of(spec, setup, h, 1, kernel_like, number)
-    Z = layers.inducing_inputs(spec, setup, h, number)
-    directions = principal_directions(x, setup.weight)[:, : layers.width].mT
-    covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
-    projection = torch.block_diag(directions, covariates)
-    mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
-    posterior = make_posterior(covariance, mu, CERTAIN_VAR)
-    Z = each_gp(kernel, Z)
-    layer = SparseGP(kernel, Z, posterior, spec.inducing.jitter, len(projection))
-    return ProjectedGP(layer, projection)
+    def __call__(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
+        """The blocks above the features x (n, F)."""
+        layers, parts = self.layers, self.layers.parts[:-1]
+        blocks: list[ProjectedGP | LatentCovariates] = []
+        h = x
+        for number, part in enumerate(parts, start=1):
+            if part == "GP":
+                blocks.append(self._gp(spec, setup, number, x, h).double())
+                continue
+            posterior = layers.posterior(setup, x, setup.generator("covariates", number)).double()
+            blocks.append(LatentCovariates(posterior, layers.latent_dim))
+            observed = (~setup.Y.isnan()).to(x)
+            known = evidence(x, Targets(setup.Y.nan_to_num(), observed))
+            w = posterior(known, torch.arange(len(x))).mean.detach()
+            h = torch.cat([h, w], -1)
+        widths = [
+            len(block.projection) if isinstance(block, ProjectedGP) else block.n_covariates
+            for block in blocks
+        ]
+        stretch = [1.0 if part == "GP" else layers.stretch for part in parts]
+        n_samples, n_fixed = layers.n_samples, layers.n_prediction_samples
+        nodes = Sampled(widths, n_samples, n_fixed, setup.seed_for("nodes"), stretch)
+        return Below(
+            len(blocks), lambda top, features: LatentStack(blocks, top, features), nodes, h
+        )
+
+    def _gp(self, spec: StackSpec, setup: Setup, number: int, x: Tensor, h: Tensor) -> ProjectedGP:
+        """GPs that start at the identity of h (n, F), whose first columns are x."""
+        layers = self.layers
+        kernel_like = spec.architecture.kernels[layers.parts[:number].count("GP") - 1]
+        kernel = kernel_of(spec, setup, h, 1, kernel_like, number)
+        Z = layers.inducing_inputs(spec, setup, h, number)
+        directions = principal_directions(x, setup.weight)[:, : layers.width].mT
+        covariates = torch.eye(h.shape[1] - x.shape[1], dtype=h.dtype)
+        projection = torch.block_diag(directions, covariates)
+        mu = torch.zeros(len(projection), len(Z), dtype=torch.float32)
+        posterior = make_posterior(self.covariance, mu, CERTAIN_VAR)
+        Z = each_gp(kernel, Z)
+        layer = SparseGP(kernel, Z, posterior, spec.inducing.jitter, len(projection))
+        return ProjectedGP(layer, projection)
 
 
 def covariate_top(

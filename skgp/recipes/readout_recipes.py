@@ -41,30 +41,24 @@ def readout_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> R
     """
     outputs = readout_of(p, mixing, units)
     make_adam = batches_adam if isinstance(mixing, MixingNetwork) else adam
-    return stack_recipe(
-        p,
-        objective=ELBO,
-        outputs=outputs,
-        architecture=Architecture((p.kernel,), outputs.below),
-        top=top_below(units),
-        shares_kernel=p.share_kernel,
-        optimizer=partial(make_adam, p.learning_rate_init),
-    )
+    spec = _spec(p, outputs, units, Architecture((p.kernel,), outputs.below))
+    optimizer = partial(make_adam, p.learning_rate_init)
+    return stack_recipe(p, spec, objective=ELBO, optimizer=optimizer)
 
 
 def deep_readout_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """Hidden layers of GPs below a readout, of more functions than one layer has."""
     outputs = replace(readout_of(p, mixing, units), default_latents=three_quarters)
-    return stack_recipe(
-        p,
-        objective=ELBO,
-        outputs=outputs,
-        architecture=hidden_layers(p, outputs.nodes, alone=outputs.below),
-        epochs=DEEP_EPOCHS,
-        top=top_below(units),
-        shares_kernel=p.share_kernel,
-        optimizer=partial(batches_adam, p.learning_rate_init),
-    )
+    spec = _spec(p, outputs, units, hidden_layers(p, outputs.nodes))
+    optimizer = partial(batches_adam, p.learning_rate_init)
+    return stack_recipe(p, spec, objective=ELBO, epochs=DEEP_EPOCHS, optimizer=optimizer)
+
+
+def _spec(
+    p: Any, outputs: ReadoutOutputs, units: LatentUnits | Hidden, architecture: Architecture
+) -> StackSpec:
+    spec = StackSpec.of(p, outputs, p.covariance, architecture)
+    return replace(spec, top=top_below(units), shares_kernel=p.share_kernel)
 
 
 def embedding_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:

@@ -32,7 +32,7 @@ from skgp.recipes.stack import (
     StackSpec,
     Top,
     kernel_of,
-    no_hidden,
+    nothing_below,
     sparse_top,
 )
 
@@ -262,7 +262,7 @@ class ReadoutOutputs:
 
     def below(self, spec: StackSpec, setup: Setup, x: Tensor) -> Below:
         """No hidden layers; nodes of the units alone."""
-        return no_hidden(spec, setup, x)._replace(nodes=self.nodes(setup, []))
+        return nothing_below(x, self.nodes(setup, []))
 
     def _number(self, n_outputs: int) -> int:
         return number_of_latents(self.n_latents, self.default_latents, n_outputs)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ from skgp.core.training.plan import count_batches
 from skgp.fitting.arguments import check_sizes
 from skgp.fitting.model import Model
 from skgp.fitting.plans import FEW_BATCHES
+from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
 from skgp.recipes.warping import Warping
 
@@ -148,13 +149,9 @@ Top = Callable[["StackSpec", Setup, Kernel, Tensor, int], SparseLayer]
 Start = Literal["given", "descent", "optimum"]
 
 
-def no_hidden(spec: "StackSpec", setup: Setup, x: Tensor) -> Below:
+def nothing_below(x: Tensor, nodes: NodeRule) -> Below:
     """No layers between the features x (n, F) and the top layer."""
-    return Below(0, _lone, Trivial(), x)
-
-
-def _lone(top: Layer, features: nn.Module | None) -> Stack:
-    return GPStack([top], features)
+    return Below(0, lambda top, features: GPStack([top], features), nodes, x)
 
 
 def sparse_top(
@@ -180,14 +177,14 @@ class Architecture:
     ----------
     kernels : tuple of str or gpytorch kernel
         One for each layer of GPs, from the inputs upwards.
-    below : callable (StackSpec, Setup, features (n, F)) -> Below
-        What stands below the top layer.
+    below : callable (StackSpec, Setup, features (n, F)) -> Below, or None
+        What stands below the top layer, if anything does.
     kernel_error : callable (number of a layer from below, its columns) -> str or None
         Message for a kernel that does not fit a layer; None where the kernel's own suffices.
     """
 
     kernels: tuple[KernelLike, ...]
-    below: MakeBelow = no_hidden
+    below: MakeBelow | None = None
     kernel_error: Callable[[int, int], str | None] | None = None
 
 
@@ -247,6 +244,27 @@ class StackSpec:
     def __post_init__(self) -> None:
         self.inducing.check(len(self.architecture.kernels))
 
+    @classmethod
+    def of(
+        cls,
+        p: Any,
+        outputs: Callable[["StackSpec", Setup], Outputs],
+        covariance: Covariance,
+        architecture: Architecture | None = None,
+    ) -> Self:
+        """The stack of an estimator with the parameters of `Inducing` and `Features`.
+
+        Without an architecture there is one layer with the estimator's kernel.
+        """
+        return cls(
+            Architecture((p.kernel,)) if architecture is None else architecture,
+            pick(Inducing, p),
+            covariance,
+            p.batch_size,
+            outputs,
+            features=pick(Features, p),
+        )
+
     @property
     def starts_at_optimum(self) -> bool:
         """Whether the top layer of a data set of one batch begins at an optimum or goes to it."""
@@ -260,7 +278,7 @@ class StackSpec:
         """Inducing inputs of a layer of so many GPs, the top one or that of this index."""
         number = self.inducing.n_inducing
         if number == "auto":
-            if self.architecture.below is no_hidden:
+            if self.architecture.below is None:
                 has_all = n_gps == 1 and setup.n_distinct <= self.all_inducing
                 return max(MANY_INDUCING, setup.n_distinct if has_all else 0)
             if setup.fits_into(self.batch_size):
@@ -277,7 +295,8 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     features, x = spec.features(setup)
     if features is None and spec.warping is not None:
         features, x = spec.warping(setup, outputs.latent, spec.architecture.kernels)
-    below = spec.architecture.below(spec, setup, x)
+    make_below = spec.architecture.below
+    below = nothing_below(x, Trivial()) if make_below is None else make_below(spec, setup, x)
     top = _top_layer(spec, setup, below, len(outputs.latent))
     if spec.initial_values.prior_mean == "network":
         sizes = [below.h.shape[1], *_MEAN_SIZES, len(outputs.latent)]

@@ -20,6 +20,7 @@ from skgp.recipes.chain import ChainParameters, chain_plan, hamiltonian, with_ch
 from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.losses import FULL
 from skgp.recipes.outputs import Coregionalised
+from skgp.recipes.stack import StackSpec
 
 
 @family(
@@ -176,14 +177,13 @@ class SGHMCDGPRegressor(GPRegressor):
 
     def _recipe(self) -> Recipe:
         chain = pick(ChainParameters, self)
+        layers = hidden_layers(self, pick(Samples, self), variance=0.0)
         # The density of the target is given, and a chain has no other q(v) than a point.
+        spec = StackSpec.of(self, pick(Coregionalised, self), "delta", layers)
         recipe = stack_recipe(
             self,
+            replace(spec, shares_kernel=self.share_kernel),
             objective=ELBO,  # of a point: the log joint density
-            outputs=pick(Coregionalised, self),
-            architecture=hidden_layers(self, pick(Samples, self), variance=0.0),
-            covariance="delta",
-            shares_kernel=self.share_kernel,
             beta_reg=FULL,
             epochs=Epochs(least_steps=2000, most_steps=2000),
         )
