@@ -23,7 +23,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import LONGER_STEPS, SIGMA_POINT_EPOCHS, stack_recipe
 from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.optimizers import adam_by_layers
+from skgp.recipes.optimizers import adam_by_noise_and_sizes
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import INITIAL_VAR, InitialValues, StackSpec
 from skgp.recipes.warping import Warping
@@ -220,7 +220,7 @@ class DSPPRegressor(GPRegressor):
             spec,
             objective=PREDICTIVE,
             beta_reg=DivergenceWeight.of(self.beta_reg, FULL_ROWS, least=0.05),
-            optimizer=partial(adam_by_layers, self.initial_noise, self.learning_rate_init),
+            optimizer=partial(adam_by_noise_and_sizes, self.initial_noise, self.learning_rate_init),
             epochs=replace(SIGMA_POINT_EPOCHS, steady=LONGER_STEPS),
         )
 

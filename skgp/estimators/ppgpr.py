@@ -17,7 +17,7 @@ from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.optimizers import adam_by_share, natural_or_adam
+from skgp.recipes.optimizers import adam_by_noise, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import ALL_INDUCING, InitialValues, StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
@@ -220,7 +220,7 @@ class PPGPRRegressor(GPRegressor):
         if self.renyi_order is not None:
             order = float(self.renyi_order)
             objective = objective._replace(regulariser=partial(renyi_divergence, order=order))
-        make_adam = partial(adam_by_share, self.initial_noise)
+        make_adam = partial(adam_by_noise, self.initial_noise)
         covariance, optimizer = natural_or_adam(self, objective, beta_reg, make_adam=make_adam)
         if self.share_kernel and self.covariance == "decoupled":
             raise ValueError(

@@ -17,7 +17,7 @@ from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
-from skgp.core.training.schedules import still
+from skgp.core.training.schedules import no_step
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
 from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
 from skgp.fitting.fit import (
@@ -104,18 +104,18 @@ def found_plan(
             "early_stopping=False, or fewer rows per batch"
         )
     models = _better_start(recipe, models, folded, plan, rng)
-    rival = recipe.rival(models[0], folded.n_distinct)
-    untrained = NO_SEARCH if rival is None else _untrained(rival, folded, plan, rng)
+    full_gp = recipe.full_gp(models[0], folded.n_distinct)
+    untrained = NO_SEARCH if full_gp is None else _untrained(full_gp, folded, plan, rng)
     goal = max(untrained.scores, default=-math.inf)
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
     if not scores:
         return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
     held_out = [table for _, table in folded.parts]
-    if rival is not None and untrained.scores and not is_ahead(search, untrained, held_out):
+    if full_gp is not None and untrained.scores and not is_ahead(search, untrained, held_out):
         with suppress(NotPositiveDefiniteError):
-            model = folded.first_model(rival, whole, copy.deepcopy(rng))
-            return [model], replace(limited_plan(plan, 1), schedule=still), untrained
+            model = folded.first_model(full_gp, whole, copy.deepcopy(rng))
+            return [model], replace(limited_plan(plan, 1), schedule=no_step), untrained
     return models, limited_plan(plan, best_length(scores, plan.tol)), search
 
 

@@ -54,9 +54,9 @@ def always_float32(n: int) -> str:
     return "float32"
 
 
-def no_stream_if_stopping(p: Any) -> str | None:
+def no_stream_if_stopping(estimator: Any) -> str | None:
     """Why an estimator that stops early takes no streams."""
-    stops = pick(Stopping, p).is_asked_for
+    stops = pick(Stopping, estimator).is_asked_for
     return "partial_fit does not support early_stopping=True" if stops else None
 
 
@@ -102,7 +102,7 @@ class Sizes(Protocol):
         None if the model has enough.
         """
 
-    def rival(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
+    def full_gp(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
         """With all of n distinct inputs as inducing inputs, which predicts well as it begins.
 
         None if the model has all of them, or there are too many.
@@ -181,12 +181,12 @@ class Recipe:
         build = None if self.sizes is None else self.sizes.larger(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
-    def rival(self, model: Model, n_distinct: int) -> "Recipe | None":
+    def full_gp(self, model: Model, n_distinct: int) -> "Recipe | None":
         """The recipe of models that held-out rows may prefer, as they begin, to this one trained.
 
         None if there is none for so many distinct inputs.
         """
-        build = None if self.sizes is None else self.sizes.rival(model, n_distinct)
+        build = None if self.sizes is None else self.sizes.full_gp(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
     def of_folds(self, model: Model) -> "Recipe":

@@ -30,7 +30,7 @@ LONGER_STEPS: Final = 3.0  # relative rate of regressors that are averages; clas
 
 
 def stack_recipe(
-    p: Any,
+    estimator: Any,
     spec: StackSpec,
     *,
     objective: Objective,
@@ -42,7 +42,7 @@ def stack_recipe(
 
     Parameters
     ----------
-    p : estimator
+    estimator : estimator
         With the parameters of `Minibatch` and `Stopping`.
     spec : StackSpec
     objective : Objective
@@ -52,17 +52,17 @@ def stack_recipe(
         Adam if None.
     epochs : Epochs
     """
-    beta_reg = DivergenceWeight(p.beta_reg) if beta_reg is None else beta_reg
+    beta_reg = DivergenceWeight(estimator.beta_reg) if beta_reg is None else beta_reg
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(stack_loss, objective, beta_reg, spec.features.weight_decay),
-        optimizer=partial(adam, p.learning_rate_init) if optimizer is None else optimizer,
-        plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), epochs),
-        dtype=partial(float64_if_one_batch, p.batch_size),
+        optimizer=partial(adam, estimator.learning_rate_init) if optimizer is None else optimizer,
+        plan=partial(minibatch_plan, pick(Minibatch, estimator), pick(Stopping, estimator), epochs),
+        dtype=partial(float64_if_one_batch, estimator.batch_size),
         prepare_to_stream=move_inducing,
-        why_no_stream=no_stream_if_stopping(p),
+        why_no_stream=no_stream_if_stopping(estimator),
         divergence=beta_reg,
-        passes=Passes(p.compile),
+        passes=Passes(estimator.compile),
         repeats=stack_repeats,
         sizes=FoundSizes(spec) if spec.inducing.n_inducing == "auto" else None,
     )

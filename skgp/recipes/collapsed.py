@@ -54,14 +54,20 @@ class CollapsedLayers(Layers, ABC):
         """Compute what predictions need of the training rows."""
 
 
-def collapsed_recipe(p: Any, build: Callable[["CollapsedStart", Features, Setup], Model]) -> Recipe:
+def collapsed_recipe(
+    estimator: Any, build: Callable[["CollapsedStart", Features, Setup], Model]
+) -> Recipe:
     """The recipe of a marginal likelihood of all rows."""
-    features = pick(Features, p)
+    features = pick(Features, estimator)
     return Recipe(
-        build=partial(build, CollapsedStart(p.kernel, p.noise_floor, pick(Warping, p)), features),
+        build=partial(
+            build,
+            CollapsedStart(estimator.kernel, estimator.noise_floor, pick(Warping, estimator)),
+            features,
+        ),
         loss=partial(collapsed_loss, features.weight_decay),
         optimizer=lbfgs,
-        plan=partial(collapsed_plan, p.max_iter, pick(Stopping, p)),
+        plan=partial(collapsed_plan, estimator.max_iter, pick(Stopping, estimator)),
         dtype=always_float64,
         conditioned=conditioned,
     )

@@ -152,18 +152,22 @@ class Sites:
         return make_quadrature(name, widths, self.n_sites, setup.seed_for("nodes"))
 
 
-def hidden_layers(p: Any, nodes: MakeNodes, *, variance: float = CERTAIN_VAR) -> Architecture:
+def hidden_layers(
+    estimator: Any, nodes: MakeNodes, *, variance: float = CERTAIN_VAR
+) -> Architecture:
     """Layers of GPs below the top one, for an estimator with the parameters of `HiddenLayers`.
 
     Parameters
     ----------
-    p : estimator
+    estimator : estimator
     nodes, variance
         As of `HiddenGPs`.
     """
-    layers = pick(HiddenLayers, p)
+    layers = pick(HiddenLayers, estimator)
     below = HiddenGPs(layers, nodes, variance)
-    return Architecture(layer_kernels(p.kernel, p.n_layers), below, layers.kernel_error)
+    return Architecture(
+        layer_kernels(estimator.kernel, estimator.n_layers), below, layers.kernel_error
+    )
 
 
 @dataclass(frozen=True)

@@ -40,14 +40,16 @@ class Network:
         return Gaussian(setup.Y.shape[1], noise, self.noise_floor)
 
 
-def network_recipe(p: Any, build: Callable[[Setup], Model], loss: Loss) -> Recipe:
+def network_recipe(estimator: Any, build: Callable[[Setup], Model], loss: Loss) -> Recipe:
     """The recipe of a network with parameters of `Minibatch` and `Stopping`."""
     return Recipe(
         build=build,
         loss=loss,
-        optimizer=partial(adam, p.learning_rate_init),
-        plan=partial(minibatch_plan, pick(Minibatch, p), pick(Stopping, p), Epochs()),
-        dtype=partial(float64_if_one_batch, p.batch_size),
-        why_no_stream=no_stream_if_stopping(p),
+        optimizer=partial(adam, estimator.learning_rate_init),
+        plan=partial(
+            minibatch_plan, pick(Minibatch, estimator), pick(Stopping, estimator), Epochs()
+        ),
+        dtype=partial(float64_if_one_batch, estimator.batch_size),
+        why_no_stream=no_stream_if_stopping(estimator),
         repeats=always_repeats,
     )

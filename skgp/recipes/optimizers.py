@@ -54,7 +54,7 @@ def _share_of_rate(initial_noise: float | None, model: Model, n_batches: int) ->
     return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)
 
 
-def adam_by_share(
+def adam_by_noise(
     initial_noise: float | None,
     learning_rate: float,
     model: Model,
@@ -66,14 +66,14 @@ def adam_by_share(
     return batches_adam(rate, model, n_data, n_batches)
 
 
-def adam_by_layers(
+def adam_by_noise_and_sizes(
     initial_noise: float | None,
     learning_rate: float,
     model: Model,
     n_data: float,
     n_batches: int,
 ) -> Optimizer:
-    """`adam_by_share`, with shorter steps too where the top layer is larger than the first one.
+    """`adam_by_noise`, with shorter steps too where the top layer is larger than the first one.
 
     A step moves a function by up to the rate times |a|_1, which grows with the root of the number
     of inducing inputs M, and the start of a layer with many of them is close to where it is to go.
@@ -107,7 +107,7 @@ def natural_gradients(
 
 
 def natural_or_adam(
-    p: Any,
+    estimator: Any,
     objective: Objective,
     beta_reg: DivergenceWeight,
     peak: float = 0.5,
@@ -115,7 +115,7 @@ def natural_or_adam(
 ) -> tuple[Covariance, Callable[[Model, float, int], Optimizer]]:
     """Parametrisation of q(u), and its optimiser, as the parameter `optimizer` says.
 
-    `p` is an estimator with the parameters covariance, optimizer and learning_rate_init; `peak` is
+    `estimator` has the parameters covariance, optimizer and learning_rate_init; `peak` is
     that of `natural_gradients`, `make_adam` what the name "adam" stands for.
 
     Raises
@@ -123,22 +123,23 @@ def natural_or_adam(
     ValueError
         If natural gradients cannot move this covariance, or not for this objective.
     """
-    if p.optimizer != "natgrad":
-        return p.covariance, partial(make_adam, p.learning_rate_init)
+    if estimator.optimizer != "natgrad":
+        return estimator.covariance, partial(make_adam, estimator.learning_rate_init)
     if objective.draws_top or not Gaussian.is_quadratic(objective.term):
-        model = type(p).__name__ + (" with gamma" if getattr(p, "gamma", None) else "")
-        model += f" with inference={p.inference!r}" if objective.draws_top else ""
+        model = type(estimator).__name__
+        model += " with gamma" if getattr(estimator, "gamma", None) else ""
+        model += f" with inference={estimator.inference!r}" if objective.draws_top else ""
         raise ValueError(
             "optimizer='natgrad' needs an objective that is quadratic in u, and that of "
             f"{model} is not: natural-gradient steps could leave q(u) without a covariance; "
             "use optimizer='adam'"
         )
-    if p.covariance != "full":
+    if estimator.covariance != "full":
         raise ValueError(
             "optimizer='natgrad' moves a full covariance: use covariance='full' or "
-            f"optimizer='adam', got covariance={p.covariance!r}"
+            f"optimizer='adam', got covariance={estimator.covariance!r}"
         )
-    return "natural", partial(natural_gradients, p.learning_rate_init, peak, beta_reg)
+    return "natural", partial(natural_gradients, estimator.learning_rate_init, peak, beta_reg)
 
 
 def _adam(learning_rate: float, model: Model, second_moment_decay: float) -> Optimizer:

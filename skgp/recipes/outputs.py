@@ -120,7 +120,7 @@ class Observed:
         return _observed(counts.double(), (Y.mT + _LEAST_COUNT).log(), weight)
 
 
-def observations(p: Any) -> Observed:
+def observations(estimator: Any) -> Observed:
     """The group of an estimator whose other parameters may not suit its likelihood.
 
     Raises
@@ -128,10 +128,10 @@ def observations(p: Any) -> Observed:
     ValueError
         If they do not.
     """
-    group = pick(Observed, p)
+    group = pick(Observed, estimator)
     if group.likelihood != "normal":
         for name, usual in _OF_NORMAL_NOISE.items():
-            value = getattr(p, name, usual)
+            value = getattr(estimator, name, usual)
             if value != usual:
                 raise ValueError(
                     f"{name}={value!r} is for likelihood='normal': keep {name}={usual!r} with "

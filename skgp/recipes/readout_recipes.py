@@ -27,67 +27,73 @@ from skgp.recipes.readouts import (
 from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack
 
 
-def readout_of(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> ReadoutOutputs:
+def readout_of(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> ReadoutOutputs:
     """The readout of an estimator's parameters."""
-    n_nodes = getattr(p, "n_prediction_samples", 1)  # families without it predict one normal
-    return ReadoutOutputs(pick(Inference, p), p.n_latents, p.noise_floor, mixing, units, n_nodes)
+    return ReadoutOutputs(
+        pick(Inference, estimator),
+        estimator.n_latents,
+        estimator.noise_floor,
+        mixing,
+        units,
+        getattr(estimator, "n_prediction_samples", 1),  # families without it predict one normal
+    )
 
 
-def readout_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
+def readout_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """One layer of GPs below a readout.
 
     The lower the noise, the shorter are the steps that a network of the inputs allows: Adam has to
     see that its gradients grow.
     """
-    outputs = readout_of(p, mixing, units)
+    outputs = readout_of(estimator, mixing, units)
     make_adam = batches_adam if isinstance(mixing, MixingNetwork) else adam
-    spec = _spec(p, outputs, units, Architecture((p.kernel,), outputs.below))
-    optimizer = partial(make_adam, p.learning_rate_init)
-    return stack_recipe(p, spec, objective=ELBO, optimizer=optimizer)
+    spec = _spec(estimator, outputs, units, Architecture((estimator.kernel,), outputs.below))
+    optimizer = partial(make_adam, estimator.learning_rate_init)
+    return stack_recipe(estimator, spec, objective=ELBO, optimizer=optimizer)
 
 
-def deep_readout_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
+def deep_readout_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """Hidden layers of GPs below a readout, of more functions than one layer has."""
-    outputs = replace(readout_of(p, mixing, units), default_latents=three_quarters)
-    spec = _spec(p, outputs, units, hidden_layers(p, outputs.nodes))
-    optimizer = partial(batches_adam, p.learning_rate_init)
-    return stack_recipe(p, spec, objective=ELBO, epochs=DEEP_EPOCHS, optimizer=optimizer)
+    outputs = replace(readout_of(estimator, mixing, units), default_latents=three_quarters)
+    spec = _spec(estimator, outputs, units, hidden_layers(estimator, outputs.nodes))
+    optimizer = partial(batches_adam, estimator.learning_rate_init)
+    return stack_recipe(estimator, spec, objective=ELBO, epochs=DEEP_EPOCHS, optimizer=optimizer)
 
 
 def _spec(
-    p: Any, outputs: ReadoutOutputs, units: LatentUnits | Hidden, architecture: Architecture
+    estimator: Any, outputs: ReadoutOutputs, units: LatentUnits | Hidden, architecture: Architecture
 ) -> StackSpec:
-    spec = StackSpec.of(p, outputs, p.covariance, architecture)
-    return replace(spec, top=top_below(units), shares_kernel=p.share_kernel)
+    spec = StackSpec.of(estimator, outputs, estimator.covariance, architecture)
+    return replace(spec, top=top_below(units), shares_kernel=estimator.share_kernel)
 
 
-def embedding_recipe(p: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
+def embedding_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
     """One layer of GPs of latent inputs below a readout.
 
     Each row has a posterior of its own, so none can be held out or be new to a stream.
     """
-    latents = partial(at_most, 2 * p.n_components)
-    outputs = replace(readout_of(p, mixing, units), default_latents=latents)
-    beta_reg = DivergenceWeight(p.beta_reg)
+    latents = partial(at_most, 2 * estimator.n_components)
+    outputs = replace(readout_of(estimator, mixing, units), default_latents=latents)
+    beta_reg = DivergenceWeight(estimator.beta_reg)
     spec = StackSpec(
-        architecture=Architecture((p.kernel,), outputs.below),
-        inducing=pick(Inducing, p),
-        covariance=p.covariance,
-        batch_size=p.batch_size,
+        architecture=Architecture((estimator.kernel,), outputs.below),
+        inducing=pick(Inducing, estimator),
+        covariance=estimator.covariance,
+        batch_size=estimator.batch_size,
         outputs=outputs,
         top=top_below(units),
-        shares_kernel=p.share_kernel,
+        shares_kernel=estimator.share_kernel,
         ard=False,  # one lengthscale for all latent inputs (section 7.2.3)
     )
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(latent_input_loss, ELBO, beta_reg),
-        optimizer=partial(adam, p.learning_rate_init),
+        optimizer=partial(adam, estimator.learning_rate_init),
         plan=partial(
-            minibatch_plan, pick(Minibatch, p), NO_EARLY_STOPPING, Epochs(least_steps=1000)
+            minibatch_plan, pick(Minibatch, estimator), NO_EARLY_STOPPING, Epochs(least_steps=1000)
         ),
-        dtype=partial(float64_if_one_batch, p.batch_size),
+        dtype=partial(float64_if_one_batch, estimator.batch_size),
         complete=with_latent_inputs,
         repeats=stack_repeats,
-        passes=Passes(p.compile),
+        passes=Passes(estimator.compile),
     )

@@ -48,7 +48,7 @@ class FoundSizes:
             return None
         return self._build(model, [*hidden, ALL_INDUCING])
 
-    def rival(self, model: Model, n_distinct: int) -> Build | None:
+    def full_gp(self, model: Model, n_distinct: int) -> Build | None:
         """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
         None if this model has so many inducing inputs, if there are too many, or if q(u) is a

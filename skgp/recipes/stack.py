@@ -247,7 +247,7 @@ class StackSpec:
     @classmethod
     def of(
         cls,
-        p: Any,
+        estimator: Any,
         outputs: Callable[["StackSpec", Setup], Outputs],
         covariance: Covariance,
         architecture: Architecture | None = None,
@@ -257,12 +257,12 @@ class StackSpec:
         Without an architecture there is one layer with the estimator's kernel.
         """
         return cls(
-            Architecture((p.kernel,)) if architecture is None else architecture,
-            pick(Inducing, p),
+            Architecture((estimator.kernel,)) if architecture is None else architecture,
+            pick(Inducing, estimator),
             covariance,
-            p.batch_size,
+            estimator.batch_size,
             outputs,
-            features=pick(Features, p),
+            features=pick(Features, estimator),
         )
 
     @property

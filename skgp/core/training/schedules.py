@@ -64,7 +64,7 @@ def falling(first: float, progress: float) -> float:
     return 0.5 * first * (1.0 + math.cos(math.pi * progress))
 
 
-def still(progress: float) -> float:
+def no_step(progress: float) -> float:
     """No step at all: for an epoch that only evaluates the loss."""
     return 0.0
 
