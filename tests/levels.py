@@ -61,12 +61,18 @@ LEVELS = (
     ),
     (
         "skgp.fitting.chunk",
-        "skgp.fitting.cross_validation",
         "skgp.fitting.diagnosis",
+        "skgp.fitting.folds",
         "skgp.fitting.kinds",
         "skgp.recipes.rough_gps",
     ),
-    ("skgp.recipes.chain", "skgp.recipes.losses", "skgp.recipes.mixing", "skgp.recipes.warping"),
+    (
+        "skgp.fitting.cross_validation",
+        "skgp.recipes.chain",
+        "skgp.recipes.losses",
+        "skgp.recipes.mixing",
+        "skgp.recipes.warping",
+    ),
     ("skgp.recipes.stack",),
     (
         "skgp.recipes.classes",

@@ -38,18 +38,18 @@ from skgp.fitting.arguments import (
 from skgp.fitting.checkpoint import open_recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
 from skgp.fitting.coverage import coverage_of
-from skgp.fitting.cross_validation import FoldedRows, found_plan
+from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.diagnosis import diagnose, hidden_values, remedies
 from skgp.fitting.fit import (
     TargetSpec,
     check_device,
-    first_models,
     fit_table,
     make_table,
     next_model,
     scalar_like,
     scaled_table,
 )
+from skgp.fitting.folds import FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
@@ -251,10 +251,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
             return table, [next_model(recipe, self.model_, table)], plan, NO_SEARCH
         table = make_table(rows, targets, running, like, ranks)
-        models = first_models(recipe, table, targets, running, rng)
+        folded = FoldedRows(table, targets, running, plan.n_folds)
+        models = folded.first_models(recipe, rng)
         if not plan.n_folds:
             return table, models, plan, NO_SEARCH
-        folded = FoldedRows(table, targets, running, plan.n_folds)
         n_batches = plan.n_folds * plan.n_batches(len(table))
         with reported(", cross-validation", plan.max_iter, n_batches) as progress:
             return table, *found_plan(recipe, models, folded, plan, rng, progress)

@@ -3,84 +3,31 @@
 import copy
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from skgp.core.folds import fold_numbers
 from skgp.core.numerics.draws import draw_seed
-from skgp.core.subsample import row_keys
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.core.training.schedules import no_step
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
-from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
-from skgp.fitting.fit import (
-    TargetSpec,
-    candidate,
-    first_models,
-    make_table,
-    scaled_table,
-    validation_score,
-)
+from skgp.fitting.coverage import NO_TARGETS, Coverage
+from skgp.fitting.fit import candidate
+from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
-from skgp.fitting.recipe import Recipe, Running
-from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, is_ahead, scores_of_rows
-from skgp.fitting.table import Table
+from skgp.fitting.recipe import Recipe
+from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, is_ahead
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
 _TRIED: Final = 60  # epochs before which a search is not given up
-
-
-@dataclass(frozen=True)
-class FoldedRows:
-    """Rows that are cut into folds, and what models of some of them need.
-
-    Attributes
-    ----------
-    whole : Table
-        Of all rows.
-    targets : TargetSpec
-    running : Running
-    n_folds : int
-    """
-
-    whole: Table
-    targets: TargetSpec
-    running: Running
-    n_folds: int
-
-    @cached_property
-    def parts(self) -> list[tuple[Table, Table]]:
-        """Training and held-out rows of each fold; none if there are too few distinct rows."""
-        whole, n_folds = self.whole, self.n_folds
-        folds = fold_numbers(whole.keys, self.targets.groups(whole.Y), n_folds)
-        if len(np.unique(folds[folds >= 0])) < n_folds:
-            return []
-        parts = []
-        for fold in range(n_folds):
-            outside, inside = whole.rows.take(folds != fold), whole.rows.take(folds == fold)
-            table = make_table(outside, self.targets, self.running, whole.like)
-            held_out = scaled_table(inside, table, whole.like)
-            parts.append((table, held_out))
-        return parts
-
-    @property
-    def n_distinct(self) -> int:
-        """Number of different inputs."""
-        return len(np.unique(row_keys(self.whole.X)))
-
-    def first_model(self, recipe: Recipe, table: Table, rng: np.random.RandomState) -> Model:
-        """The initial model of a table, whatever the number of restarts."""
-        once = replace(self.running, n_restarts=1)
-        return first_models(recipe, table, self.targets, once, rng)[0]
 
 
 def found_plan(
@@ -111,7 +58,7 @@ def found_plan(
     scores = search.scores
     if not scores:
         return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
-    held_out = [table for _, table in folded.parts]
+    held_out = [fold.held_out for fold in folded.folds]
     if full_gp is not None and untrained.scores and not is_ahead(search, untrained, held_out):
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(full_gp, whole, copy.deepcopy(rng))
@@ -137,8 +84,7 @@ def _better_start(
     before, after = (_untrained(r, folded, plan, rng).scores for r in (smaller, larger))
     if before and after and after[0] > before[0] + _BY_FAR:
         with suppress(NotPositiveDefiniteError):
-            rng = copy.deepcopy(rng)
-            return first_models(larger, folded.whole, folded.targets, folded.running, rng)
+            return folded.first_models(larger, copy.deepcopy(rng))
     return models
 
 
@@ -150,22 +96,66 @@ def _untrained(
     The source of chance stays as it is.
     """
     rng = copy.deepcopy(rng)
-    scores, weights, coverage, of_rows = [], [], NO_TARGETS, [NO_ROWS]
-    for table, held_out in folded.parts:
+    scores, coverage, of_rows = [], NO_TARGETS, [NO_ROWS]
+    for fold in folded.folds:
         try:
-            model = folded.first_model(recipe, table, rng)
+            model = folded.first_model(recipe, fold.table, rng)
         except NotPositiveDefiniteError:
             return NO_SEARCH
-        scores.append(validation_score(recipe, table, held_out, model))
+        scores.append(fold.score(recipe, model))
         if not math.isfinite(scores[-1]):
             return NO_SEARCH
-        weights.append(held_out.n_data)
-        coverage = coverage.plus(coverage_of(model, held_out))
-        of_rows.append(scores_of_rows(recipe.conditioned(model.eval(), table), held_out))
+        coverage = coverage.plus(fold.coverage(model))
+        of_rows.append(fold.scores_of_rows(recipe, model))
     if not scores:  # too few distinct rows
         return NO_SEARCH
-    score = float(np.average(scores, weights=weights))
+    score = float(np.average(scores, weights=folded.weights))
     return Search([score], plan.max_iter, coverage, np.hstack(of_rows))
+
+
+class _Turns:
+    """Runs of models of all folds that train epoch by epoch in turn.
+
+    Parameters
+    ----------
+    runs : list of Run
+    weights : list of float
+        Of their scores.
+
+    Attributes
+    ----------
+    scores : list of float
+        Weighted mean of the scores of the runs after each epoch.
+    best : list of dict
+        States of the modules at the best score; empty if there is none.
+    """
+
+    def __init__(self, runs: list[Run[Model]], weights: list[float]) -> None:
+        self.runs = runs
+        self.weights = weights
+        self.scores: list[float] = []
+        self.best: list[dict[str, Any]] = []
+
+    def epoch(self) -> None:
+        """One epoch of each run."""
+        for run in self.runs:
+            if run.epochs_done == len(self.scores):  # else it was ahead of the others
+                run.epoch()
+        latest = [run.history.validation_scores[-1] for run in self.runs]
+        self.scores.append(float(np.average(latest, weights=self.weights)))
+        if self.scores[-1] == max(self.scores):
+            self.best = [run.completed for run in self.runs]
+
+    def state(self) -> dict[str, Any]:
+        """All that the next epochs depend on."""
+        runs = [run.state() for run in self.runs]
+        return {"runs": runs, "scores": list(self.scores), "best": self.best}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from such a state."""
+        self.scores, self.best = state["scores"], state["best"]
+        for run, of_run in zip(self.runs, state["runs"], strict=True):
+            run.load_state(of_run)
 
 
 def cross_validated(
@@ -199,8 +189,7 @@ def cross_validated(
         Without scores if there are too few distinct rows, if a model of a fold has no start, or if
         training diverges in the first epoch.
     """
-    parts = folded.parts
-    if not parts:
+    if not folded.folds:
         return NO_SEARCH
     saved = progress.saved("search")
     if saved is not None and not saved["runs"]:  # it has ended
@@ -208,54 +197,49 @@ def cross_validated(
         rng.set_state(saved["rng"])
         of_rows = np.array(saved["of_rows"])
         return Search(saved["scores"], plan.max_iter, Coverage(*saved["coverage"]), of_rows)
-    runs: list[Run[Model]] = []
-    for table, held_out in parts:
-        try:
-            model = folded.first_model(recipe, table, rng)
-        except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
-            return NO_SEARCH
-        validate = partial(validation_score, recipe, table, held_out)
-        generator = torch.Generator().manual_seed(draw_seed(rng))
-        task = candidate(recipe, model, table.n_data, plan.n_batches(table.n_rows))
-        runs.append(Run(task, table, plan, generator, validate, progress))
-    weights = [held_out.n_data for _, held_out in parts]
-    scores: list[float] = []
-    best: list[dict[str, Any]] = []  # states of the modules at the best score, if there is one
+    try:
+        runs = [_run(recipe, folded, fold, plan, rng, progress) for fold in folded.folds]
+    except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
+        return NO_SEARCH
+    turns = _Turns(runs, folded.weights)
     if saved is not None:
-        scores, best = saved["scores"], saved["best"]
-        for run, of_run in zip(runs, saved["runs"], strict=True):
-            run.load_state(of_run)
-
-    def state() -> dict[str, Any]:
-        of_runs = [run.state() for run in runs]
-        return {"runs": of_runs, "scores": list(scores), "best": best}
-
-    progress.follow("search", state)
+        turns.load_state(saved)
+    progress.follow("search", turns.state)
+    scores = turns.scores
     while len(scores) < plan.max_iter and not _is_stale(scores):
         if _falls_short(scores, goal, plan.max_iter):
             break
         try:
-            for run in runs:
-                if run.epochs_done == len(scores):  # else it was ahead of the others
-                    run.epoch()
+            turns.epoch()
         except NonFiniteLossError:
             break
-        latest = [run.history.validation_scores[-1] for run in runs]
-        scores.append(float(np.average(latest, weights=weights)))
         progress.epoch(History([], scores))
-        if scores[-1] == max(scores):
-            best = [run.completed for run in runs]
     coverage, of_rows = NO_TARGETS, NO_ROWS
-    for run, of_module, (table, held_out) in zip(runs, best, parts, strict=False):
+    for run, of_module, fold in zip(runs, turns.best, folded.folds, strict=False):
         run.module.load_state_dict(of_module)
-        coverage = coverage.plus(coverage_of(run.module, held_out))
+        coverage = coverage.plus(fold.coverage(run.module))
         if math.isfinite(goal):
-            model = recipe.conditioned(run.module.eval(), table)
-            of_rows = np.hstack([of_rows, scores_of_rows(model, held_out)])
+            of_rows = np.hstack([of_rows, fold.scores_of_rows(recipe, run.module)])
     found = {"scores": scores, "coverage": [*coverage], "of_rows": of_rows.tolist()}
     ended = {"runs": [], **found, "rng": _state(rng)}
     progress.follow("search", lambda: ended)
     return Search(scores, plan.max_iter, coverage, of_rows)
+
+
+def _run(
+    recipe: Recipe,
+    folded: FoldedRows,
+    fold: Fold,
+    plan: Plan,
+    rng: np.random.RandomState,
+    progress: Progress,
+) -> Run[Model]:
+    """The run of a new model of the rows outside of a fold."""
+    table = fold.table
+    model = folded.first_model(recipe, table, rng)
+    generator = torch.Generator().manual_seed(draw_seed(rng))
+    task = candidate(recipe, model, table.n_data, plan.n_batches(table.n_rows))
+    return Run(task, table, plan, generator, partial(fold.score, recipe), progress)
 
 
 def best_length(scores: list[float], tol: float) -> int:

@@ -17,7 +17,7 @@ from skgp.core.training.run import Run
 from skgp.core.training.schedules import gradual
 from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting import cross_validation, plans
+from skgp.fitting import cross_validation, folds, plans
 from skgp.fitting.cross_validation import best_length
 from skgp.fitting.plans import (
     Epochs,
@@ -354,7 +354,7 @@ def test_a_fold_that_has_no_start_does_not_fail_the_fit(problem, monkeypatch) ->
     def no_start(*args, **kwargs):
         raise NotPositiveDefiniteError("no factor")
 
-    monkeypatch.setattr(cross_validation, "first_models", no_start)
+    monkeypatch.setattr(folds, "first_models", no_start)
     model = PPGPRRegressor(random_state=0).fit(*problem)
     assert model.n_iter_ == 100
     assert model.validation_scores_ is None

@@ -28,7 +28,7 @@ from skgp.core.training.history import History
 from skgp.core.training.schedules import constant, gradual, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
-from skgp.fitting import cross_validation, plans
+from skgp.fitting import cross_validation, folds, plans
 from skgp.fitting.coverage import Coverage, coverage_of
 from skgp.fitting.diagnosis import _calibration, _divergence, _last_fall, _length
 from skgp.fitting.fit import validation_score
@@ -281,7 +281,7 @@ def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path:
 
     model = PPGPRRegressor(learning_rate_init=0.3, random_state=0)
     with monkeypatch.context() as patch:
-        patch.setattr(cross_validation, "validation_score", score)
+        patch.setattr(folds, "validation_score", score)
         model.fit(X, y)
     inside = np.reshape([c.inside for c in counted], (20, 5)).sum(1)
     best = int(np.argmax(model.validation_scores_))

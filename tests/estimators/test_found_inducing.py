@@ -15,7 +15,7 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row
 from skgp.core.networks.warping import InputWarp
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting import cross_validation
+from skgp.fitting import cross_validation, folds
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import exceeds_its_error, scores_of_rows
 from skgp.fitting.table import Table
@@ -117,7 +117,7 @@ def test_an_optimum_has_an_inducing_input_for_each_row(n, params, number, monkey
 
 
 def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
-    sizes, jitters, made = [], [], cross_validation.first_models
+    sizes, jitters, made = [], [], folds.first_models
 
     def recorded(*args):
         models = made(*args)
@@ -125,7 +125,7 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
         jitters.append(_jitters(models[0].stack))
         return models
 
-    monkeypatch.setattr(cross_validation, "first_models", recorded)
+    monkeypatch.setattr(folds, "first_models", recorded)
     monkeypatch.setattr("skgp.recipes.stack.MANY_INDUCING", 120)
     monkeypatch.setattr("skgp.estimators.ppgpr.ALL_INDUCING", 150)
     PPGPRRegressor(max_iter=1, random_state=0).fit(*_rows(210, 0.5))  # whose model has 120
@@ -141,13 +141,13 @@ def test_models_that_are_compared_agree_on_transforms(make, is_warped, monkeypat
     bounds = iter([0.0, 1.0] if is_warped else [1.0, 0.0])  # without transforms, and with them
     bound = "skgp.recipes.warping.bound_of_functions"
     monkeypatch.setattr(bound, lambda *args: torch.tensor([next(bounds)]))
-    score, seen = cross_validation.validation_score, []
+    score, seen = folds.validation_score, []
 
     def scored(recipe, table, held_out, model):
         seen.append(isinstance(model.stack.features, InputWarp))
         return score(recipe, table, held_out, model)
 
-    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    monkeypatch.setattr(folds, "validation_score", scored)
     X, y = _rows(150, 0.5)
     model = make(max_iter=1, random_state=0)
     model.fit(np.exp(2.0 * X), y > 0.0 if make is DSPPClassifier else y)
@@ -228,8 +228,8 @@ def _scored_by_size(monkeypatch, more, gain=0.0):
         is_larger = model.stack.top.Z.shape[-2] > 64
         return np.full((2, len(held_out)), more if is_larger else gain * (seen.count(64) // 5))
 
-    monkeypatch.setattr(cross_validation, "validation_score", scored)
-    monkeypatch.setattr(cross_validation, "scores_of_rows", of_rows)
+    monkeypatch.setattr(folds, "validation_score", scored)
+    monkeypatch.setattr(folds, "scores_of_rows", of_rows)
     return seen
 
 
@@ -267,7 +267,7 @@ def test_a_trained_model_has_to_be_clearly_ahead(ahead, behind, number, monkeypa
         of_targets = np.array([noise[value] for value in held_out.Y[:, 0]])
         return np.stack([of_targets + ahead * error, of_targets - behind * error])
 
-    monkeypatch.setattr(cross_validation, "scores_of_rows", of_rows)
+    monkeypatch.setattr(folds, "scores_of_rows", of_rows)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y, sample_weight=weight)
     assert _numbers(model) == [64, number]
 
@@ -277,7 +277,7 @@ def test_models_whose_score_is_no_number_are_not_preferred(size, number, monkeyp
     def scored(recipe, table, held_out, model):
         return math.nan if model.stack.top.Z.shape[-2] == size else 0.0
 
-    monkeypatch.setattr(cross_validation, "validation_score", scored)
+    monkeypatch.setattr(folds, "validation_score", scored)
     X, y = _rows(150, 0.5)
     model = DSPPRegressor(max_iter=1, random_state=0).fit(X, y)
     assert _numbers(model) == [64, number]
@@ -308,7 +308,7 @@ def test_a_search_that_will_not_be_as_good_is_given_up(gain, n_epochs, monkeypat
 
 @pytest.mark.parametrize("make", [DSPPRegressor, DSPPClassifier])
 def test_a_model_of_all_rows_without_a_factor_leaves_the_other_one(make, monkeypatch):
-    made = cross_validation.first_models
+    made = folds.first_models
 
     def refused(recipe, table, *args):
         models = made(recipe, table, *args)
@@ -316,11 +316,11 @@ def test_a_model_of_all_rows_without_a_factor_leaves_the_other_one(make, monkeyp
             raise NotPositiveDefiniteError("no factor")
         return models
 
-    monkeypatch.setattr(cross_validation, "first_models", refused)
+    monkeypatch.setattr(folds, "first_models", refused)
     rank = {64: 0.0, 120: 1.0}
-    score = "skgp.fitting.cross_validation.validation_score"
+    score = "skgp.fitting.folds.validation_score"
     monkeypatch.setattr(score, lambda _r, _t, _h, model: rank[model.stack.top.Z.shape[-2]])
-    of_rows = "skgp.fitting.cross_validation.scores_of_rows"
+    of_rows = "skgp.fitting.folds.scores_of_rows"
     monkeypatch.setattr(of_rows, lambda _model, held_out: np.zeros((2, len(held_out))))
     X, f = _rows(150, 0.5)
     model = make(max_iter=1, random_state=0).fit(X, f if make is DSPPRegressor else f > 0.0)
