@@ -4,10 +4,9 @@ Quickstart: when one normal with one noise is not enough
 
 Simulated motorcycle accidents measure how a rider's head is accelerated. Before the impact it is at
 rest; after it the measurements scatter over 100 g. A Gaussian process with one noise variance is
-unsure where it could be sure, and too sure where it is not. The noise of a parametric GP depends on
-the input, and a deep sigma point process predicts densities of any shape. Beside them stands what
-you may use now: scikit-learn's Gaussian process, gradient boosting of quantiles, and CatBoost if it
-is installed.
+too uncertain before the impact and too certain after it. The noise of a parametric GP depends on
+the input, and a deep sigma point process predicts densities of any shape. They are compared with
+scikit-learn's Gaussian process, gradient boosting of quantiles, and CatBoost if it is installed.
 """
 
 # %%
