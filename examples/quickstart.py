@@ -90,7 +90,7 @@ print("picture: quickstart.png", flush=True)
 
 # %%
 # In scores of rows that a model has not seen, the 133 rows gain less: the negative log likelihood
-# (NLL) over three folds is 4.53 for PPGPR, 4.58 for DSPP, 4.60 for both Gaussian processes with one
+# (NLL) over three folds is 4.53 for PPGPR, 4.57 for DSPP, 4.60 for both Gaussian processes with one
 # noise variance and 4.76 for CatBoost. The second data set is synthetic. Its outcomes lie on two
 # branches, and no input tells on which. Lower is better for the NLL and for the continuous ranked
 # probability score (CRPS); 90 % of the outcomes should lie in the intervals of 90 %. Quantiles have
