@@ -4,7 +4,7 @@ Cross-fitting: early stopping that wastes no row
 
 Early stopping holds out a tenth of the rows, which a small data set can hardly spare. In an
 ensemble over five folds, each member holds out another fold, so every row trains four members and
-stops one. The mixture of the members uses all rows and predicts better; it costs five fits.
+stops one. The mixture of the members uses all rows; it costs five fits.
 """
 
 # %%
