@@ -5,7 +5,7 @@ Censored targets: lifetimes and detection limits
 A machine that still runs when a study ends has a lifetime of which only a lower bound is known, and
 a concentration below the detection limit has an upper one. Dropping such rows, or treating their
 bounds as values, biases every fit. With ``likelihood="censored"`` y has two columns, a lower and an
-upper bound: equal where y is observed, infinite where nobody knows.
+upper bound: equal where y is observed, infinite where there is no bound.
 """
 
 # %%
@@ -27,13 +27,13 @@ study = rng.uniform(1.5, 3.2, n + n_test)  # log of the time until the study of 
 X = np.column_stack([load, age])
 
 # %%
-# Such data have a time and a flag. One line makes two columns of bounds of them.
+# Such data have a time and a flag. One line turns them into two columns of bounds.
 table = pd.DataFrame({"time": np.minimum(log_life, study), "failed": log_life <= study})[:n]
 bounds = np.column_stack([table["time"], np.where(table["failed"], table["time"], np.inf)])
 print(f"{1 - table['failed'].mean():.0%} of the rows are censored")
 
 # %%
-# Rows for a test, on which all lifetimes are known.
+# A test set on which all lifetimes are known.
 X_train, X_test, y_test = X[:n], X[n:], log_life[n:]
 failed = table["failed"].to_numpy()
 fits = {
@@ -51,7 +51,7 @@ for name, (likelihood, X_fit, y_fit) in fits.items():
     print(f"{name:18}{scores[0]:7.3f}{scores[1]:7.3f}{scores[2]:9.2f}")
 
 # %%
-# Where no lifetime is known, the log score of the bounds still tells models apart.
+# If lifetimes are censored in the test set too, the NLL of the bounds still tells models apart.
 X_new, y_new = X_test, np.column_stack([y_test, y_test])
 beyond = y_test > study[n:]
 y_new[beyond] = np.column_stack([study[n:], np.full(n_test, np.inf)])[beyond]

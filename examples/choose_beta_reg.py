@@ -40,8 +40,8 @@ with TemporaryDirectory() as folder:
 print(f"{len(grid['beta_reg'])} fits and the final one: {time.perf_counter() - start:.1f} seconds")
 
 # %%
-# The best value is refitted on all 450 rows. Is what the validation rows prefer what the test rows
-# prefer? Each other value, fitted on the same 450 rows, answers.
+# The model with the best value is refitted on all 450 rows. Do the test rows prefer the same value?
+# To find out, models with the other values are fitted to the same 450 rows.
 print(f"{'beta_reg':>8}{'validation NLL':>16}{'test NLL':>10}{'CRPS':>8}{'in 90 % interval':>18}")
 validation = -search.cv_results_["mean_test_score"]
 test = []
@@ -56,7 +56,7 @@ for value, score in zip(grid["beta_reg"], validation, strict=True):
 print(f"chosen: {search.best_params_['beta_reg']}")
 
 # %%
-# Too small a value lets the variance explain the training rows only.
+# With too small a value the model overfits: its variances suit the training rows only.
 figure, axes = plt.subplots(figsize=(5, 4), layout="constrained")
 axes.semilogx(grid["beta_reg"], validation, "o-", label="validation rows")
 axes.semilogx(grid["beta_reg"], test, "s--", label="test rows")

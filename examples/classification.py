@@ -1,11 +1,11 @@
 """
-Classification: surfaces of decision and calibrated probabilities
-=================================================================
+Classification: decision boundaries and calibrated probabilities
+================================================================
 
-A classifier of skgp returns probabilities as any other of scikit-learn does. Here two interleaved
-half moons with much noise: where does a Gaussian process see the border, how sure is it far from
-the rows, and are its probabilities what they say? Two objectives are compared, and logistic
-regression.
+A classifier of skgp returns probabilities, as any classifier of scikit-learn does. The data are two
+noisy interleaved half moons. Where does a Gaussian process see the boundary, how certain is it far
+from the rows, and are its probabilities calibrated? The example compares two objectives, and
+logistic regression.
 """
 
 # %%
@@ -42,9 +42,9 @@ for name, model in models.items():
     )
 
 # %%
-# Left: the probability of the second class, and its border. Far from the rows it returns towards
+# Left: the probability of the second class, and the boundary. Far from the rows it returns towards
 # one half. Middle: the standard deviation of the latent function, small where there are rows.
-# Right: scikit-learn's own display of calibration takes these classifiers as they are.
+# Right: scikit-learn's calibration display works with these classifiers.
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 svgp = models["SVGPClassifier"]
 grid = {"grid_resolution": 120, "eps": 2.0}

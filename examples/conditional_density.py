@@ -4,10 +4,10 @@ Conditional densities: letters as data
 
 Take points inside the letters D, G and P, and predict how high a point lies from how far to the
 right it is. The answer is a density on one to three intervals that begin and end abruptly, which no
-mean and no standard deviation describe. A Gaussian process of one layer has one normal for each
-input. A deep one without latent covariates has hardly more, since all that it does not know of y is
-noise of one size. A latent covariate, an input that nobody has measured, lets one x lead to several
-y.
+mean and no standard deviation describe. A Gaussian process of one layer predicts one normal for
+each input. A deep one without latent covariates does hardly better, because it explains the spread
+of y by homoscedastic noise. With a latent covariate, an input that was not measured, one x can lead
+to several values of y.
 """
 
 # %%
@@ -37,7 +37,7 @@ models = {
 
 # %%
 # The log likelihood of the test points judges the densities. The Shapiro-Wilk statistic, averaged
-# over the test points, tells how normal they are: 0.998 is a normal.
+# over the test points, tells how normal they are: about 0.998 for a normal distribution.
 print(f"{'model':10}{'log likelihood':>15}{'Shapiro-Wilk':>14}{'seconds':>9}")
 for name, model in models.items():
     start = time.perf_counter()
@@ -48,7 +48,7 @@ for name, model in models.items():
     print(f"{name:10}{-nll(y_test, dist):15.3f}{normality:14.3f}{seconds:9.1f}")
 
 # %%
-# Where is a point to be expected? All heat maps have the same colours; the line is the mean.
+# Where are points likely? All heat maps have the same colours; the line is the mean.
 figure, axes = plt.subplots(2, 2, figsize=(10, 7), sharex=True, layout="constrained")
 for ax, (name, model) in zip(axes.flat, models.items(), strict=True):
     ConditionalDensityDisplay.from_estimator(

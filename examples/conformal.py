@@ -1,13 +1,13 @@
 """
-Conformal intervals on top, by MAPIE
-====================================
+Conformal intervals with MAPIE
+==============================
 
-The intervals of a model hold what they promise if the model is right. Conformal prediction needs
-no such belief: it widens or narrows intervals until they hold 90 % of held-out rows, and then
-about 90 % of new rows, on average. MAPIE (``pip install mapie``) does it for any regressor of
-scikit-learn. On average is the catch: around a mean, conformal intervals have one width
-everywhere. Divided by the standard deviation of a model that knows where the noise is, they keep
-its shape.
+The intervals of a model have the right coverage if the model is right. Conformal prediction does
+not need this assumption: it widens or narrows intervals until they cover 90 % of held-out rows,
+and then about 90 % of new rows, on average. MAPIE (``pip install mapie``) does it for any
+regressor of scikit-learn. But coverage is right only on average: around a mean, conformal
+intervals have the same width everywhere. If errors are divided by the standard deviation of a
+model that has learned where the noise is large, the intervals keep its shape.
 """
 
 # %%
@@ -35,8 +35,8 @@ mapie = SplitConformalRegressor(model, confidence_level=0.9, prefit=True)
 mapie.conformalize(X_calibrate, y_calibrate)
 
 # %%
-# The same by hand, in units of the model's standard deviation: the 90 % quantile of the z-scores
-# of the calibration rows is the factor of the standard deviation.
+# The same by hand, in units of the model's standard deviation, which is multiplied by the 90 %
+# quantile of the absolute z-scores of the calibration rows.
 mean, std = model.predict(X_calibrate, return_std=True)
 rank = np.ceil(0.9 * (len(mean) + 1)) / len(mean)
 factor = np.quantile(np.abs(y_calibrate - mean) / std, rank, method="higher")

@@ -2,10 +2,10 @@
 Digits: a convolutional network in front of a Gaussian process
 ==============================================================
 
-A kernel of raw pixels takes two digits for different when one is shifted by a pixel. A network of
-convolutions sees strokes wherever they are, and a Gaussian process on top of its features says how
-sure it is. Any torch module can stand in front of the kernel: `feature_extractor` takes a function
-that makes it, given the number of columns of X.
+For a kernel on raw pixels, two digits differ if one is shifted by a pixel. A convolutional network
+recognises strokes wherever they are, and a Gaussian process on its features quantifies the
+uncertainty. Any torch module can be put in front of the kernel: `feature_extractor` takes a
+function that returns the module, given the number of columns of X.
 """
 
 # %%
@@ -27,9 +27,9 @@ X_train, X_test, y_train, y_test = train_test_split(
 
 
 # %%
-# The network gets rows of pixels and returns features; a batch norm gives these unit variance,
-# which the lengthscales start from. A function at the top of a module, so that the model can be
-# pickled.
+# The network takes rows of pixels and returns features; a batch norm gives these unit variance,
+# which the initial lengthscales assume. The function stands at the top of a module, so that the
+# model can be pickled.
 def convolutions(n_pixels):
     side = int(n_pixels**0.5)
     return nn.Sequential(
@@ -49,9 +49,9 @@ def convolutions(n_pixels):
 
 
 # %%
-# Ten classes, a function for each, and one kernel for all of them. Digits hardly overlap, so the
-# label may be that of the largest function, but for slips: `likelihood="robust-max"`. Pixels have a
-# common scale, so the network gets them as they are.
+# Ten classes, with a function for each and one kernel for all. Digits hardly overlap, so the label
+# is that of the largest function, except for rare errors: `likelihood="robust-max"`. Pixels share a
+# scale, so the network gets them unscaled.
 options = {
     "likelihood": "robust-max", "n_inducing": 50, "share_kernel": True,
     "max_iter": 100, "batch_size": 200, "learning_rate_init": 0.02, "random_state": 0,
@@ -69,7 +69,7 @@ for name, model in models.items():
     )
 
 # %%
-# The test digits of which the model is least sure, with its two best guesses.
+# The test digits about which the model is least certain, with its two most probable labels.
 order = np.argsort(p.max(1))[:12]
 figure, axes = plt.subplots(2, 6, figsize=(9, 3.8), layout="constrained")
 for axis, row in zip(axes.flat, order, strict=True):

@@ -2,10 +2,10 @@
 Counts: hourly arrivals
 =======================
 
-A count is a whole number, never below zero, and its variance grows with its mean. One normal with
-one noise knows none of this. With ``likelihood="poisson"`` the latent function is the log of the
-rate; with ``likelihood="negative_binomial"`` counts scatter more than Poisson's, by a dispersion
-that the fit learns.
+A count is a whole number, never below zero, and its variance grows with its mean. A normal
+distribution with one noise variance has none of these properties. With ``likelihood="poisson"``
+the latent function is the log of the rate; with ``likelihood="negative_binomial"`` the variance is
+larger than Poisson's, by a dispersion that the fit learns.
 """
 
 # %%
@@ -25,7 +25,7 @@ y = rng.negative_binomial(3.0, 3.0 / (3.0 + rate))  # variance mu + mu^2 / 3
 test = day >= 21
 
 # %%
-# The score of the normal is that of the probability of a count, its mass within half a unit.
+# For the normal, the probability of a count is its mass within half a unit of the count.
 models = {}
 print(f"{'likelihood':20}{'NLL':>7}{'CRPS':>7}{'in 90 %':>9}")
 for name in ("normal", "poisson", "negative_binomial"):

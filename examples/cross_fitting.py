@@ -2,9 +2,9 @@
 Cross-fitting: early stopping that wastes no row
 ================================================
 
-Early stopping holds out a tenth of the rows, which are then missing where there are few. An
-ensemble over folds stops each of its members by another fold, so that every row trains four
-members and stops one. Its mixture has no row to spare and predicts better; it costs five fits.
+Early stopping holds out a tenth of the rows, which a small data set can hardly spare. In an
+ensemble over five folds, each member holds out another fold, so every row trains four members and
+stops one. The mixture of the members uses all rows; it costs five fits.
 """
 
 # %%
@@ -25,7 +25,7 @@ y = signal + (0.3 + 3.0 * X[:, 5]) * np.random.default_rng(0).standard_normal(le
 X_train, y_train, X_test, y_test = X[:150], y[:150], X[150:], y[150:]
 
 # %%
-# The same model trained to its end, stopped by a tenth of the rows, and cross-fitted.
+# The same model trained for all epochs, stopped by a tenth of the rows, and cross-fitted.
 options = {"n_inducing": 60, "beta_reg": 0.5, "max_iter": 400, "random_state": 0}
 stopped = PPGPRRegressor(early_stopping=True, **options)
 models = {

@@ -2,16 +2,16 @@
 Deep models: densities that are not normal
 ==========================================
 
-How long does a delivery take? That depends on the distance, the hour and the vehicle; and two times
-in five there is no place to park, which costs little in the morning and much at 17 h, so that two
-outcomes are likely then and nothing between them is. A Gaussian process of one layer has one normal
-for each row, whatever it is trained for. A deep one mixes several: here a deep sigma point process,
-tuned inside a scikit-learn pipeline, beside a deep GP and two models of one layer.
+How long does a delivery take? That depends on the distance, the hour and the vehicle. In two cases
+of five there is no place to park, which costs little time in the morning and much at 17 h. Two
+outcomes are likely then, and nothing between them. A Gaussian process of one layer predicts one
+normal for each row. A deep one mixes several: here a deep sigma point process, tuned inside a
+scikit-learn pipeline, is compared with a deep GP and two models of one layer.
 """
 
 # %%
-# 1,000 deliveries to train on, 2,000 to test. Beside the search for a place there is skewed noise
-# that grows with the distance.
+# 1,000 deliveries to train on, 2,000 to test. Besides the search for a parking place there is
+# skewed noise that grows with the distance.
 import time
 from tempfile import TemporaryDirectory
 
@@ -63,8 +63,9 @@ for name, value in search.best_params_.items():
 print(f"CRPS of the folds: {-search.best_score_:.3f} minutes")
 
 # %%
-# The others see the same rows. DSPP has the best densities and the best CRPS; its mean, for which
-# it is not trained, is about as good as theirs. The deep GP calls the spread noise of one size.
+# The other models see the same rows. DSPP has the best NLL and the best CRPS; its mean, for which
+# it is not trained, is about as good as theirs. The deep GP explains the spread by homoscedastic
+# noise.
 start = time.perf_counter()
 others = {
     "SVGP": SVGPRegressor(**options),
@@ -83,7 +84,7 @@ for name, dist in dists.items():
 
 # %%
 # A lorry, 6 km, in the morning and at 17 h. The search has the method `predict_proba` of its last
-# step, which on regressors is another name of `predict_dist`. The intervals need not be symmetric.
+# step, which on regressors is another name for `predict_dist`. The intervals need not be symmetric.
 X_new = np.array([[6.0, 10.0, 2.0], [6.0, 17.0, 2.0]])
 new = search.predict_proba(X_new)
 late, (lower, upper) = new.ppf(0.95), new.interval(0.9)

@@ -1,12 +1,12 @@
 """
-Diagnostics: is the model sure where it can be?
-===============================================
+Diagnostics: is the model certain where it can be?
+==================================================
 
 In this problem the noise depends on the input: outcomes scatter little on the left and much on the
-right. Two sparse GPs are fitted to it. The variational one has noise of one size everywhere, so its
-intervals are too wide on the left and too narrow on the right. The one that is trained for its
-predictive density lets the uncertainty of its function describe what varies. The displays of
-:mod:`skgp.plotting` show the difference from all sides.
+right. Two sparse GPs are fitted to it. The variational one has homoscedastic noise, so its
+intervals are too wide on the left and too narrow on the right. In the one that is trained for its
+predictive density, the variance of the function describes the varying noise. The displays of
+:mod:`skgp.plotting` show the difference.
 """
 
 # %%
@@ -35,15 +35,14 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_
 X_fit, X_val, y_fit, y_val = train_test_split(X_train, y_train, test_size=0.2, random_state=0)
 
 # %%
-# The validation rows are recorded, not used.
+# The scores of the validation rows are recorded; they do not stop the training.
 options = {"n_inducing": 40, "covariance": "full", "max_iter": 200, "random_state": 0}
 models = {"SVGP": SVGPRegressor(**options), "PPGPR": PPGPRRegressor(**options)}
 for model in models.values():
     model.fit(X_fit, y_fit, X_val=X_val, y_val=y_val)
 
 # %%
-# What the models believe, and what their noise is. Dark: where the function is, light: where the
-# next observation is.
+# Predictions and noise of the models. Dark band: the function; light band: the next observation.
 figure, axes = plt.subplots(1, 3, figsize=(14, 4), layout="constrained")
 x_grid = np.linspace(0, 5, 200)
 for (name, model), ax in zip(models.items(), axes, strict=False):
@@ -63,8 +62,8 @@ for name, dist in dists.items():
 plt.show()
 
 # %%
-# Which rows are sure, and which miss? And had training ended, on the rows that it saw and on
-# others?
+# Which rows are certain, and which miss? And had training converged, on the training rows and on
+# the validation rows?
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 IntervalDisplay.from_predictions(y_test, dists["PPGPR"], name="PPGPR", order="mean", ax=left)
 for name, model in models.items():

@@ -1,11 +1,11 @@
 """
-Latent inputs: images of digits made of ten numbers
-===================================================
+Latent inputs: images of digits from ten numbers
+================================================
 
-Inputs that nobody observed can describe data without targets. Here each image of a digit gets ten
-latent numbers. Functions of these, Gaussian processes behind a layer of hidden units, make its 64
-pixels. The model turns new images into latent numbers and back, even if half of their pixels are
-missing.
+Inputs that were not observed can describe data without targets. Here ten latent numbers describe
+each image of a digit. Gaussian processes of these numbers, followed by a layer of hidden units,
+model its 64 pixels. The model turns new images into latent numbers and back, even if half of their
+pixels are missing.
 """
 
 # %%
@@ -23,7 +23,7 @@ images, labels = digits.data[rows] / 5.0, digits.target[rows]
 images_train, images_test = images[:400], images[400:]
 
 # %%
-# Half of each image's pixels, drawn anew for each, are hidden from the second transform.
+# A random half of the pixels of each test image is hidden from the second transform.
 model = NeuralSBGPRNEmbedding(
     n_components=10,
     n_latents=10,
@@ -42,7 +42,7 @@ whole_again = model.inverse_transform(model.transform(images_test))
 from_half = model.inverse_transform(model.transform(halved))
 
 # %%
-# Principal components of the same number, for which the missing pixels have to be filled by means.
+# The same number of principal components, with missing pixels filled by their means.
 pca = PCA(10).fit(images_train)
 filled = np.where(np.isnan(halved), images_train.mean(0), halved)
 linear, linear_from_half = (pca.inverse_transform(pca.transform(X)) for X in (images_test, filled))

@@ -1,14 +1,14 @@
 """
-Explaining an interval: which column makes the model unsure?
-============================================================
+Explaining an interval: which column makes the model uncertain?
+===============================================================
 
-scikit-learn's inspection explains predictions of the mean. The same tools explain how sure a
-model is, if they are given its standard deviation. Here one group of columns moves the mean and
-another column moves the noise, and the two are told apart.
+scikit-learn's inspection tools explain predictions of the mean. They also explain the uncertainty
+of a model, if they are given the width of its intervals. Here some columns change the mean and
+another one changes the noise, and the tools tell the two apart.
 """
 
 # %%
-# 1,000 rows. Columns 0 to 3 move the mean, column 4 the noise, and column 5 does nothing.
+# 1,000 rows. Columns 0 to 3 change the mean, column 4 the noise, and column 5 has no effect.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -27,8 +27,8 @@ model = PPGPRRegressor(n_inducing=80, max_iter=200, early_stopping=False, random
 model.fit(X_train, y_train)
 
 # %%
-# How much worse does a score become when a column is shuffled? The error of the mean does not
-# notice column 4; the CRPS, which judges the whole distribution, does.
+# How much worse does a score become when a column is shuffled? Column 4 does not affect the error
+# of the mean, but it does affect the CRPS, which judges the whole distribution.
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
 scorers = {"error of the mean (RMSE)": neg_rmse_scorer, "distribution (CRPS)": neg_crps_scorer}
 for ax, (title, scorer) in zip(axes, scorers.items(), strict=True):

@@ -3,10 +3,10 @@ Draws of functions: Thompson sampling
 =====================================
 
 Where is a noisy function of two inputs smallest? Each evaluation is expensive. Thompson sampling
-draws functions from the posterior and evaluates next where each of the draws is smallest: where the
-posterior is sure of a minimum the draws agree, elsewhere they look in different places. It needs
-draws that are functions, which `sample_functions` gives: the same at every call, at any input, with
-gradients.
+draws functions from the posterior and evaluates next where each of the draws is smallest: if the
+posterior is certain of a minimum, the draws agree; otherwise they explore different places. It
+needs draws that are functions, as `sample_functions` gives: the same at every call, at any input,
+with gradients.
 """
 
 # %%
@@ -55,8 +55,8 @@ def lowest_points(f, rng):
 
 
 # %%
-# Ten random points, then ten rounds of four draws each. So few points may fit without noise, of
-# which the fit warns; the rounds after it know better.
+# Ten random points, then ten rounds of four draws each. With few points the noise may be estimated
+# as zero, of which the fit warns; later rounds correct this.
 warnings.simplefilter("ignore", FitQualityWarning)
 
 
@@ -77,7 +77,7 @@ def random_search(seed):
 
 
 # %%
-# How far the best point evaluated so far lies above the minimum, the noise apart, over five runs.
+# How far the best point so far lies above the minimum, without noise, over five runs.
 def regret(X):
     return np.minimum.accumulate(branin(X)) - LOWEST
 

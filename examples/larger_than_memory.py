@@ -2,10 +2,10 @@
 Data sets larger than memory
 ============================
 
-A folder of Parquet files with categories, missing numbers and more rows than one would like to
-load. `read_rows` copies it once into memory maps, from which every fit reads batch by batch;
-`skgp.streams.predict_dist` predicts one chunk of the files after another. Here there are 20,000
-rows, so that the page is made quickly. Ten million would need a gigabyte more.
+A folder of Parquet files with categories, missing numbers and more rows than fit in memory.
+`read_rows` copies it once into memory maps, from which every fit reads batch by batch;
+`skgp.streams.predict_dist` predicts one chunk of the files after another. Here there are only
+20,000 rows, so that the example runs quickly. Ten million would need a gigabyte more.
 """
 
 # %%
@@ -50,8 +50,8 @@ for number in range(4):
     month(number).to_parquet(folder / f"month-{number}.parquet", index=False)
 
 # %%
-# A preprocessor makes numbers of the columns. It has to be fitted before, here on the first rows of
-# the first file: what it has to know are the days and the middle of the distances.
+# A preprocessor turns the columns into numbers. Fit it first, here on the first rows of the first
+# file, from which it learns the days, and the means and scales of the numbers.
 inputs = ["hour", "distance", "day"]
 preprocessor = ColumnTransformer(
     [
@@ -71,7 +71,7 @@ model = PPGPRRegressor(
 model.fit(rows.X, rows.y)
 
 # %%
-# Predictions come chunk by chunk, and what is kept of each is for the caller to say.
+# Predictions come chunk by chunk; you choose what to keep of each.
 months = Path(tempfile.mkdtemp())
 new = month(99)
 new.to_parquet(months / "new.parquet", index=False)

@@ -4,10 +4,9 @@ Quickstart: when one normal with one noise is not enough
 
 Simulated motorcycle accidents measure how a rider's head is accelerated. Before the impact it is at
 rest; after it the measurements scatter over 100 g. A Gaussian process with one noise variance is
-unsure where it could be sure, and too sure where it is not. The noise of a parametric GP depends on
-the input, and a deep sigma point process predicts densities of any shape. Beside them stands what
-you may use now: scikit-learn's Gaussian process, gradient boosting of quantiles, and CatBoost if it
-is installed.
+too uncertain before the impact and too certain after it. The noise of a parametric GP depends on
+the input, and a deep sigma point process predicts densities of any shape. They are compared with
+scikit-learn's Gaussian process, gradient boosting of quantiles, and CatBoost if it is installed.
 """
 
 # %%
@@ -91,7 +90,7 @@ print("picture: quickstart.png", flush=True)
 
 # %%
 # In scores of rows that a model has not seen, the 133 rows gain less: the negative log likelihood
-# (NLL) over three folds is 4.53 for PPGPR, 4.58 for DSPP, 4.60 for both Gaussian processes with one
+# (NLL) over three folds is 4.53 for PPGPR, 4.57 for DSPP, 4.60 for both Gaussian processes with one
 # noise variance and 4.76 for CatBoost. The second data set is synthetic. Its outcomes lie on two
 # branches, and no input tells on which. Lower is better for the NLL and for the continuous ranked
 # probability score (CRPS); 90 % of the outcomes should lie in the intervals of 90 %. Quantiles have

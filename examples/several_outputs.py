@@ -2,10 +2,10 @@
 Several outputs: hidden units between latent functions and outputs
 ==================================================================
 
-Six sensors see one moving source, and each answers in its own way: some saturate, some rectify. The
-position of the source is a smooth function of the inputs; what the sensors report is not a linear
-combination of a few smooth functions. Two models with two latent functions each: one mixes them
-linearly, the other through hidden units. Every fifth reading is missing.
+Six sensors measure one moving source, and each responds in its own way: some saturate, some
+rectify. The position of the source is a smooth function of the inputs, but the sensor values are
+not linear combinations of a few smooth functions. Two models with two latent functions each are
+compared: one mixes them linearly, the other through hidden units. One reading in five is missing.
 """
 
 # %%

@@ -2,9 +2,9 @@
 A time series: trend and season by kernels of GPyTorch
 ======================================================
 
-A kernel is an assumption. The default one forgets what it saw after a lengthscale and knows
-nothing of years to come. A sum of a linear trend and a season that slowly changes its shape goes
-on. Any kernel of GPyTorch can be passed, alone or in sums and products.
+A kernel is an assumption. With the default one, predictions return to the mean within a
+lengthscale of the data. A sum of a linear trend and a season that slowly changes its shape
+extrapolates. You can pass any kernel of GPyTorch, also sums and products.
 """
 
 # %%
@@ -39,7 +39,7 @@ models = {
 }
 
 # %%
-# Both fit the past. Only the second knows what comes after it.
+# Both fit the past. Only the second predicts the years after it.
 figure, axes = plt.subplots(2, 1, figsize=(8, 6.5), sharex=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     dist = model.fit(X_train, y_train).predict_dist(X_test)

@@ -86,12 +86,12 @@ class CrossFitted(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator, ABC):
         y : array-like of shape (n,) or (n, P)
             What the estimator accepts.
         sample_weight : array-like of shape (n,), optional
-            Of the rows, in the fits of the members, in the scores by which they stop, and in the
-            recalibration. With metadata routing, the members have to request it; of a pipeline,
-            each step that requests it has it.
+            Weights of the rows, for the fits of the members, the scores by which they stop, and the
+            recalibration. With metadata routing, the members have to request it; in a pipeline,
+            the steps that request it receive it.
         groups : array-like of shape (n,), optional
-            Rows of one group are never on both sides of a split. It is handed to the splitter; an
-            integer `cv` means folds of whole groups then.
+            Rows of one group are never on both sides of a split. Passed to the splitter; an integer
+            `cv` then means folds of whole groups.
 
         Returns
         -------

@@ -20,12 +20,11 @@ from skgp.compose._recalibration import best_temperature, tempered, tempered_log
 class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     """K copies of a classifier, each fitted without one fold of the rows, and their mixture.
 
-    Each member sees its fold only to know when to stop: where it has the parameter
-    `early_stopping`, that is set to True and the fold is its `X_val, y_val`. A member without it is
-    just fitted to the other rows. The prediction is the mean of the members' probabilities. The
-    probabilities that a row has from the member that left it out are kept, so that the model can be
-    scored without a further split. Stopping has looked at these rows, which makes such scores a
-    little too good.
+    Each member uses its fold only to stop early: if it has the parameter `early_stopping`, this is
+    set to True and the fold is passed as `X_val, y_val`. A member without it is just fitted to the
+    other rows. The prediction is the mean of the members' probabilities. The probabilities of each
+    row by the member that left it out are kept, so that the model can be scored without a further
+    split. Such scores are slightly optimistic, because early stopping used these rows.
 
     With `recalibrate=True` the probabilities of every member become p^(1/T), normalised, with one
     temperature T, the maximiser of the log probability of the out-of-fold labels ([1]_, section
@@ -34,8 +33,8 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
         sum_i w_i (sum_c q_i(c) log p_i(c) / T - log sum_c p_i(c)^(1/T))
 
     With the sum n of all weights and C classes, q_i(c) is 1 / (C (n + 1)), plus n / (n + 1) for the
-    label of the row: as if one more row had each class in equal parts ([2]_, section 2.2). Without
-    it, labels that are all right would make all probabilities zero or one.
+    label of the row: as if one more row had each class in equal parts ([2]_, section 2.2).
+    Otherwise all probabilities would become zero or one if all labels were predicted correctly.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
         package, or a pipeline or search around one. Of a pipeline, held-out rows go through its
         fitted steps to the last one; a search is just fitted.
     cv : int, cross-validation generator or iterable, default=5
-        An integer means so many shuffled, stratified folds, the same in each fit; with `groups`
+        An integer is a number of shuffled, stratified folds, the same in each fit; with `groups`
         they are folds of whole groups. The test sets of a splitter must be a partition of the rows.
         Each class needs rows outside of each fold.
     recalibrate : bool, default=False
@@ -60,7 +59,7 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
     classes_ : array of shape (C,)
         Sorted labels.
     oof_dist_ : Bernoulli or Categorical of n rows
-        Of each training row, in the order of the rows, from the member that was fitted without it.
+        For each training row, in the order of the rows, by the member that was fitted without it.
         Recalibrated by `scale_`.
     scale_ : float
         Temperature T, between 1/1000 and 1000; 1.0 unless `recalibrate`.
@@ -71,7 +70,7 @@ class CrossFittedClassifier(ClassifierMixin, CrossFitted):
 
     See Also
     --------
-    CrossFittedRegressor : The same for targets that are numbers.
+    CrossFittedRegressor : The same for regression.
 
     References
     ----------

@@ -20,12 +20,12 @@ from skgp.compose._scalable import check_scalable
 class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
     """K copies of a regressor, each fitted without one fold of the rows, and their mixture.
 
-    Each member sees its fold only to know when to stop: where it has the parameter
-    `early_stopping`, that is set to True and the fold is its `X_val, y_val`. A member without it is
+    Each member uses its fold only to stop early: if it has the parameter `early_stopping`, this is
+    set to True and the fold is passed as `X_val, y_val`. A member without it is
     just fitted to the other rows. The prediction is p(y | x) = sum_k p_k(y | x) / K, which is wide
-    where the members disagree. The distribution that a row has from the member that left it out is
-    kept, so that the model can be scored without a further split. Stopping has looked at these
-    rows, which makes such scores a little too good.
+    where the members disagree. The distribution of each row by the member that left it out is
+    kept, so that the model can be scored without a further split. Such scores are slightly
+    optimistic, because early stopping used these rows.
 
     With `recalibrate=True` the standard deviations of every member are multiplied by one factor c,
     the maximiser of the log density of the out-of-fold distributions, with means m_i and P_i
@@ -43,7 +43,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
         package, or a pipeline or search around one. Of a pipeline, held-out rows go through its
         fitted steps to the last one; a search or a `TransformedTargetRegressor` is just fitted.
     cv : int, cross-validation generator or iterable, default=5
-        An integer means so many shuffled folds, the same in each fit; with `groups` they are folds
+        An integer is a number of shuffled folds, the same in each fit; with `groups` they are folds
         of whole groups. The test sets of a splitter must be a partition of the rows.
     recalibrate : bool, default=False
         Whether to scale the distributions of the members by `scale_`.
@@ -56,7 +56,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
     estimators_ : list of estimators
         The fitted members, in the order of the folds.
     oof_dist_ : predictive distribution of shape (n,) or (n, P)
-        Of each training row, in the order of the rows, from the member that was fitted without it.
+        For each training row, in the order of the rows, by the member that was fitted without it.
         Scaled by `scale_`.
     scale_ : float
         Factor of the standard deviations; 1.0 unless `recalibrate`.
@@ -67,7 +67,7 @@ class CrossFittedRegressor(MultiOutputMixin, RegressorMixin, CrossFitted):
 
     See Also
     --------
-    CrossFittedClassifier : The same for classes.
+    CrossFittedClassifier : The same for classification.
     skgp.scoring.cross_val_predict_dist : Out-of-fold distributions alone.
 
     Examples

@@ -21,8 +21,8 @@ SHARED: Final[dict[str, str]] = {
         """,
     "inducing_points": """\
         inducing_points_ : array (M, D) or (W, M, D)
-            Of the first layer, in the units of X; among the features if there is a feature
-            extractor.
+            Of the first layer, in the units of X; in the space of the features if there is a
+            feature extractor.
         """,
     "latent": """\
         The latent inputs have unit normal priors. Each row has a normal posterior with independent
@@ -136,7 +136,7 @@ SHARED: Final[dict[str, str]] = {
         n_outputs_ : int
             Number P of outputs.
         output_names_ : tuple of str or None
-            Names of the columns of y, or of the series, which predictive distributions have, too.
+            Names of the columns of y, or of the series; predictive distributions have them too.
         noise_variance_ : float or array (P,)
             Variance of the observation noise, squared units of y.
         likelihood_parameters_ : dict
@@ -146,14 +146,14 @@ SHARED: Final[dict[str, str]] = {
         $training_record
         validation_scores_ : list of float or None
             Mean log density of the validation rows after each epoch, nats per row, for a regressor
-            in units of y; of the rows left out, if a cross-validation found the number of epochs.
+            in units of y. If a cross-validation found the number of epochs: of its held-out rows.
         best_validation_score_ : float or None
         """,
     "training_record": """\
         n_features_in_, feature_names_in_ : int, array of str
             As in scikit-learn.
         n_samples_seen_ : float
-            Rows trained on, or the sum of their weights, chunks of a stream counted together.
+            Number of rows trained on, or the sum of their weights, over all chunks of a stream.
         n_iter_ : int
             Epochs trained.
         loss_curve_ : list of float

@@ -112,16 +112,16 @@ FOUND_STOPPING: Final = Deviation(
         How held-out rows choose the number of epochs. "auto" depends on the number of rows. From 20
         rows up to one batch (less than 1.5 times `batch_size`), it cross-validates: five folds
         (three above 200 rows) score each epoch, and one model of all rows trains for the fewest
-        epochs that scored within `tol` of the best; `X_val` is scored and decides nothing. Up to a
-        hundred times `batch_size`, it averages the parameters of the last epochs, at a steady
+        epochs that scored within `tol` of the best; `X_val` is scored but has no influence. Up to a
+        hundred times `batch_size`, it averages the parameters of the last epochs, at a constant
         learning rate: `learning_rate_init`, or three times that in a regression of up to ten times
-        `batch_size` rows. When this average no longer scores better on the held-out rows, training
-        goes on from the best one with shorter steps for as long as these gain. There, gains below
-        0.01 nats per row do not count, and at least a hundred steps have to pass without one. Then
-        the learning rate falls to zero, and the best model is kept. For still more rows "auto" is
-        False: `max_iter` epochs in one cycle of the learning rate. True runs one cycle, stops when
-        the held-out score no longer improves, and keeps the best parameters. The held-out rows are
-        those of `X_val`, or else a share `validation_fraction` of the training rows.
+        `batch_size` rows. When the held-out score of this average has not risen by 0.01 nats per
+        row in a hundred steps or more, training continues from the best one with shorter steps, as
+        long as these help. Then the learning rate falls to zero, and the best model is kept. For
+        still more rows "auto" is False: `max_iter` epochs in one cycle of the learning rate. True
+        runs one cycle, stops when the held-out score no longer improves, and keeps the best
+        parameters. The held-out rows are those of `X_val`, or else a share `validation_fraction` of
+        the training rows.
     """,
 )
 _NORMALIZE_X: Final = Parameter(

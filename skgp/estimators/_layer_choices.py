@@ -89,7 +89,8 @@ _HIDDEN: Final[Group] = (
         ["boolean"],
         """
         Whether the hidden functions have noise, of a learned variance for each layer that starts at
-        1e-5 (doubly stochastic paper, section 2.2 and supplement). Such functions cannot be drawn.
+        1e-5 (doubly stochastic paper, section 2.2 and supplement). There are no draws of such
+        functions.
         """,
     ),
 )
@@ -109,7 +110,7 @@ _BEGINNING: Final[Group] = (
         "prior_mean",
         ("constant", "zero"),
         "constant",
-        "Prior mean of the functions, but for `hidden_mean` if there is one: learned, or zero.",
+        "Prior mean of the functions, except where `hidden_mean` applies: learned or zero.",
     ),
     Parameter(
         "initial_noise",
@@ -119,7 +120,7 @@ _BEGINNING: Final[Group] = (
         """
         Noise variance at the start, in units of the variance of y if `normalize_y`. The kernel then
         starts as it is: a gpytorch kernel at its own values, a named one with variance one and
-        lengthscales sqrt(D). None fits noise and kernel to some rows first.
+        lengthscales sqrt(D). With None, noise and kernel are first fitted to some of the rows.
         """,
     ),
 )

@@ -117,9 +117,9 @@ MODEL_PARAMETERS: Final[Group] = (
         ["boolean", one_of("auto")],
         """
         share_kernel : bool or "auto", default=$default
-            Whether the GPs of a layer have one kernel and one set of inducing inputs, as in the
-            doubly stochastic paper, or each its own. A step is then cheaper, the more GPs there
-            are. "auto": where there are five or more.
+            Whether the GPs of a layer share one kernel and one set of inducing inputs, as in the
+            doubly stochastic paper, or each has its own. With many GPs, sharing makes a step much
+            cheaper. "auto" shares if there are five or more.
         """,
     ),
     _COVARIANCE,
@@ -233,11 +233,11 @@ _CLASSES: Final[Group] = (
         "auto",
         """
         "probit" and "logit" are links of one latent function, for two classes. "ordinal" is for
-        classes whose order is that of sorting: learned thresholds divide one function plus normal
-        noise. The others have a function for each class. With "robust-max" the largest function
-        names the class, except for errors of probability `label_noise` (Hernandez-Lobato et al.
-        2011). "softmax" samples the functions in training. "auto" is "probit" for two classes and
-        "$of_several" for more.
+        ordered classes (in the order of sorting): learned thresholds divide one function plus
+        normal noise. The others have a function for each class. With "robust-max" the class is that
+        of the largest function, except for errors of probability `label_noise` (Hernandez-Lobato et
+        al. 2011). "softmax" samples the functions in training. "auto" is "probit" for two classes
+        and "$of_several" for more.
         """,
     ),
     Parameter(
@@ -347,10 +347,10 @@ default=$default
             standard normal. The others are the paper's: "qr3" learns n_sites nodes and their
             weights; "qr1" learns the sites of a grid and its joint weights; "qr2" does so with
             sites symmetric about zero; "gauss-hermite" is the fixed Gauss-Hermite grid.
-            "continuous", its future work, gives the nodes of "qr3" a normal spread, learned for
-            each coordinate. Training draws from it, and predictions have four nodes for each of the
-            n_sites normals. "auto" is "matched" up to ten times `batch_size` rows, where learned
-            nodes overfit, and "qr3" for more rows and streams.
+            "continuous", future work in the paper, gives the nodes of "qr3" a normal spread,
+            learned for each coordinate. Training draws from it, and predictions have four nodes for
+            each of the n_sites normals. "auto" is "matched" up to ten times `batch_size` rows,
+            where learned nodes overfit, and "qr3" for more rows and streams.
         """,
     ),
 )

@@ -64,10 +64,11 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
             Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
             between 1e-15 and 1e15.
         X_val, y_val, sample_weight_val : array-like, optional
-            Held-out rows: their mean log density is recorded after each epoch and decides when to
-            stop, where `early_stopping` says that held-out rows do. Without them it holds out
-            `validation_fraction` of the rows, copies of a row together. A row counts as -1,000
-            nats per output in standardised units at least, so that wrong targets have a bound.
+            Held-out rows: their mean log density is recorded after each epoch and, depending on
+            `early_stopping`, decides when to stop. Without them `early_stopping` holds out
+            `validation_fraction` of the rows, copies of a row together. No row counts less than
+            -1,000 nats per output in standardised units, so that wrong targets have a limited
+            effect.
 
         Returns
         -------
@@ -91,8 +92,9 @@ class Regressor(MultiOutputMixin, RegressorMixin, Estimator):
         """Train one epoch on a chunk of rows, going on from the calls before.
 
         Scales and initial inducing inputs come from the first rows: while these are few, the model
-        starts anew whenever their number has doubled. Rows far outside of them are left out, with a
-        warning. The learning rate is `learning_rate_init`, to which it rises after a `fit`.
+        starts anew whenever their number has doubled. Later rows far outside their range are left
+        out, with a warning. The learning rate is `learning_rate_init`; after a `fit` it starts
+        lower and rises to that.
 
         Parameters
         ----------

@@ -57,11 +57,11 @@ class DSPPRegressor(GPRegressor):
         values stand in for all rows. The cost per row and node grows with M^2. A list has a number
         for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
         than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
-        functions that share them. Unless such a model, trained, is clearly better on held-out rows
-        (ahead in log density by more than one standard error, not behind in CRPS by as much), the
-        top layer of one output has one for each distinct input, up to 1,500, and is not trained. Up
-        to ten times as many rows as in a batch "auto" is three times the square root of their
-        number, at most 300. It is 300 for more rows and for streams.
+        functions that share them. With one output and up to 1,500 distinct inputs, the top layer
+        then has one for each and is not trained, unless the trained model is clearly better on
+        held-out rows (in log density by more than one standard error, and not worse in CRPS by as
+        much). From one batch up to ten, "auto" is three times the square root of the number of
+        rows, at most 300. It is 300 for more rows and for streams.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
@@ -74,8 +74,8 @@ class DSPPRegressor(GPRegressor):
     $n_layers
     $sigma_points
     covariance : {"diagonal", "full"}, default="diagonal"
-        Covariance of q(u), in all layers that are trained. That of a top layer of all inputs, of
-        which `n_inducing` tells, is full.
+        Covariance of q(u), in all layers that are trained. An untrained top layer of all inputs
+        (see `n_inducing`) has a full one.
     $hidden
     $likelihood
     $n_latents

@@ -49,8 +49,8 @@ class DSPPClassifier(Classifier):
     r"""Deep sigma point process classification.
 
     A deep GP whose hidden layers are evaluated at a few nodes, learned or fixed, and whose fit
-    maximises the log probability of the labels themselves. The paper leaves classes open; here its
-    predictive density has a likelihood of classes.
+    maximises the log probability of the labels themselves. The paper does not treat classes; here
+    its predictive density has a likelihood of classes.
 
     Parameters
     ----------

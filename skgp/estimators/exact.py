@@ -29,8 +29,8 @@ class ExactGPRegressor(GPRegressor):
     The fit maximises the marginal likelihood over the kernel and the noise by L-BFGS. Up to
     `max_cholesky_size` rows it uses Cholesky factors, at a cost of n^3. Beyond, it uses
     preconditioned conjugate gradients and a stochastic estimate of the log determinant (Gardner et
-    al. 2018; Wang et al. 2019). Predictions always use a Cholesky factor of all rows; beyond, the
-    first prediction computes it. All of this takes matrices of n x n numbers. Several outputs are
+    al. 2018; Wang et al. 2019). Predictions always use a Cholesky factor of all rows, which the
+    first prediction computes in that case. Both need n x n matrices in memory. Several outputs are
     independent GPs.
 
     Parameters
@@ -69,7 +69,7 @@ class ExactGPRegressor(GPRegressor):
     $attributes
     log_marginal_likelihood_value_ : float
         Log marginal likelihood of the rows that the model knows, in nats, of standardised targets
-        if `normalize_y`, as scikit-learn's; that of several outputs is the sum.
+        if `normalize_y`, as in scikit-learn; the sum over several outputs.
 
     Raises
     ------
@@ -168,14 +168,14 @@ class ExactGPRegressor(GPRegressor):
             Multiplies a row's term in the objective; weight 0 equals dropping the row. Zero or
             between 1e-15 and 1e15.
         noise_variance : array-like of the shape of y, optional
-            Known noise of each target, in squared units of y, whatever `normalize_y` is. The
-            learned noise is added. Predictions are of targets with the learned noise alone. The
-            same as `alpha` of scikit-learn's GP, but split with the rows by cross-validation.
+            Known noise variance of each target, in squared units of y, whatever `normalize_y` is.
+            The learned noise is added. Predictions include only the learned noise. The same as
+            `alpha` of scikit-learn's GP, but split with the rows by cross-validation.
         X_val, y_val, sample_weight_val, noise_variance_val : array-like, optional
             Held-out rows: their mean log density is recorded after each epoch and, with
             `early_stopping`, decides when to stop. Without them `early_stopping` holds out
-            `validation_fraction` of the rows. A row counts as -1,000 nats per output in
-            standardised units at least, so that wrong targets have a bound.
+            `validation_fraction` of the rows. No row counts less than -1,000 nats per output in
+            standardised units, so that wrong targets have a limited effect.
 
         Returns
         -------
@@ -212,7 +212,7 @@ class ExactGPRegressor(GPRegressor):
             NaN in an (n, P) array marks a missing entry.
         sample_weight : array-like of shape (n,), optional
         noise_variance : array-like of the shape of y, optional
-            Known noise of each target, as in `fit`.
+            Known noise variance of each target, as in `fit`.
 
         Returns
         -------

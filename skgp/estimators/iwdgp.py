@@ -66,7 +66,7 @@ _FULL_ROWS_OF_NOISE: Final = 1000.0
 class IWDGPRegressor(GPRegressor):
     r"""Deep GP regression with latent covariates, by importance-weighted variational inference.
 
-    Each row has unobserved inputs w besides those of X. The GPs above turn them into predictive
+    Each row has unobserved inputs w besides those of X. The GPs turn them into predictive
     densities of any shape: several modes, heavy or one-sided tails, noise that varies. The fit
     maximises a lower bound on the log marginal likelihood. The predictive distribution of a row is
     a mixture of normals.
@@ -75,17 +75,16 @@ class IWDGPRegressor(GPRegressor):
     ----------
     architecture : str, default="LV-GP-GP"
         Layers from the inputs to the output, joined by hyphens. "GP" is a layer of GPs, and "LV"
-        appends latent covariates to what the layer below gives. The last is "GP". "GP" alone is
+        appends latent covariates to the values of the layer below. The last is "GP". "GP" alone is
         SVGPRegressor; without "LV" the model is a deep GP.
     n_inducing : int or list of int, default=128
         Number M of inducing inputs of each layer; the cost per row and covariate grows with M^2. A
         list has a number for each layer of GPs, from the inputs upwards.
     beta_reg : float or "auto", default="auto"
-        Weight of the divergences KL(q(u) || p(u)). One gives a bound, but the bound of a deep GP
-        underfits: it charges for every hidden function. "auto" is one up to a number of rows, and
-        that number divided by the number of rows for more: 1,000 times the share of the noise in
-        the variance of y, which a GP estimates at the start, but at least 150, or 300 in an
-        architecture without "LV".
+        Weight of the divergences KL(q(u) || p(u)). One gives a bound, but deep GPs underfit with
+        it, because every hidden function costs a divergence. "auto" is min(1, m / n) for n rows,
+        where m is 1,000 times the share of the noise in the variance of y, which a GP estimates at
+        the start, but at least 150, or 300 in an architecture without "LV".
     $max_iter
     $random_state
 
@@ -99,7 +98,7 @@ class IWDGPRegressor(GPRegressor):
         All have one kernel.
     inference : {"iwvi", "vi", "iw"}, default="iwvi"
         Importance-weighted or variational bound ([1]_, Eqns 11 and 3). "iw" is plain importance
-        weighting (Eqn 7), to compare with: it draws the functions of the last layer too. The bound
+        weighting (Eqn 7), for comparison: it draws the functions of the last layer too. Its bound
         is a little tighter, and a step costs more. It needs optimizer="adam".
     n_importance : int, default=5
         Number K of values of the covariates for each row and sample of a training step, for "iwvi"
@@ -116,8 +115,8 @@ class IWDGPRegressor(GPRegressor):
     max_components : int, default=40
         Most components of a prediction of one output. If there are more, neighbours in each row are
         merged into one normal with their mean and variance, so the mean and the variance of the
-        prediction stay. A row takes 24 bytes for each component. Targets of few values, such as
-        grades, may want more. It may be changed after the fit.
+        prediction stay the same. A row takes 24 bytes for each component. Targets with few values,
+        such as grades, may need more. You can change it after the fit.
     amortized : bool, default=True
         Whether a network, from the inputs and targets of a row, gives q(w). Otherwise each training
         row has its own parameters: slower to train, and without `partial_fit`.

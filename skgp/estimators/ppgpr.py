@@ -41,18 +41,19 @@ class PPGPRRegressor(GPRegressor):
     r"""Parametric predictive GP regression (PPGPR).
 
     The fit maximises the log density of the predictions themselves. The variance of the latent
-    function then learns noise that depends on the inputs, and predictions are calibrated. The
-    predictive distribution of a row is one normal.
+    function then learns noise that depends on the inputs, and predictions tend to be calibrated.
+    The predictive distribution of a row is one normal.
 
     Parameters
     ----------
     n_inducing : int or "auto", default="auto"
         Number M of inducing inputs: points, initialised by k-means, whose function values stand in
         for all rows. More of them follow finer detail; the cost per row grows with M^2. With
-        covariance="decoupled" these serve the variance. "auto" is the number of distinct inputs up
-        to 600 with one output, and 300 otherwise. Beyond 600 it is the number of distinct inputs up
-        to 1,500, without training, unless a trained model with 300 is clearly better on held-out
-        rows: ahead in log density by more than one standard error, not behind in CRPS by as much.
+        covariance="decoupled" these serve the variance. "auto" is 300, but with one output and up
+        to 600 distinct inputs the number of these. From 601 to 1,500 distinct inputs a model with
+        all of them, not trained, is kept unless a trained one with 300 is clearly better on
+        held-out rows: in log density by more than one standard error, and not worse in CRPS by as
+        much.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
@@ -78,7 +79,7 @@ class PPGPRRegressor(GPRegressor):
         replaces the KL divergence ([1]_, section 3.4). Less than one constrains q(u) less, more
         than one constrains it more; one is the KL divergence. Above one it is finite only while the
         variances of q(u) stay below a / (a - 1) times those of p(u), and a fit that leaves that
-        region starts anew with shorter steps. It makes no difference if covariance="delta".
+        region starts anew with shorter steps. It has no effect if covariance="delta".
     $likelihood
     $n_latents
     $share_kernel

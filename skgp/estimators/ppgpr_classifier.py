@@ -31,7 +31,7 @@ class PPGPRClassifier(Classifier):
     r"""Parametric predictive GP classification.
 
     The fit maximises the log probability of the labels themselves: the objective of PPGPRRegressor
-    with a likelihood of classes. The paper has regression only.
+    with a likelihood of classes. The paper treats regression only.
 
     Parameters
     ----------

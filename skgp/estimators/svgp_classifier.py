@@ -28,8 +28,8 @@ from skgp.recipes.warping import Warping
 class SVGPClassifier(Classifier):
     r"""Sparse variational GP classification.
 
-    The fit maximises the evidence lower bound by minibatches, with the expectations by
-    one-dimensional quadrature.
+    The fit maximises the evidence lower bound by minibatches. Its expectations come from
+    one-dimensional quadrature, or from samples if likelihood="softmax".
 
     Parameters
     ----------
