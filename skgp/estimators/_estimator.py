@@ -43,6 +43,7 @@ from skgp.fitting.diagnosis import diagnose, hidden_values, remedies
 from skgp.fitting.fit import (
     TargetSpec,
     check_device,
+    first_models,
     fit_table,
     make_table,
     next_model,
@@ -251,10 +252,10 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
             return table, [next_model(recipe, self.model_, table)], plan, NO_SEARCH
         table = make_table(rows, targets, running, like, ranks)
-        folded = FoldedRows(table, targets, running, plan.n_folds)
-        models = folded.first_models(recipe, rng)
+        models = first_models(recipe, table, targets, running, rng)
         if not plan.n_folds:
             return table, models, plan, NO_SEARCH
+        folded = FoldedRows(table, targets, running, plan.n_folds)
         n_batches = plan.n_folds * plan.n_batches(len(table))
         with reported(", cross-validation", plan.max_iter, n_batches) as progress:
             return table, *found_plan(recipe, models, folded, plan, rng, progress)
@@ -273,11 +274,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             check_unchanged("partial_fit", self._built_with, self._fixed_parameters())
 
     def _train_chunk(
-        self,
-        rows: Rows,
-        n_total: float | None,
-        targets: TargetSpec,
-        attributes: dict[str, Any],
+        self, rows: Rows, n_total: float | None, targets: TargetSpec, attributes: dict[str, Any]
     ) -> list[Warning]:
         """Train one epoch on validated rows."""
         recipe, running, stream = self._recipe(), pick(Running, self), None

@@ -89,7 +89,7 @@ def test_a_fit_that_is_interrupted_before_training(
     def interrupted(*args: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("skgp.fitting.folds.first_models", interrupted)
+    monkeypatch.setattr("skgp.estimators._estimator.first_models", interrupted)
     assert_unchanged(case, model, data, fail)
 
 
