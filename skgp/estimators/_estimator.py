@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skgp import _doc_links
 from skgp._typing import Array
 from skgp.core.numerics.gradients import recorded_gradients
-from skgp.core.numerics.processes import check_default_device, guard_against_fork
+from skgp.core.numerics.processes import check_default_device, guard_against_fork, limited_threads
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
@@ -187,7 +187,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             title = type(self).__name__ + part
             return ProgressReport(progress, title, self.verbose, n_epochs, n_batches)
 
-        with guarded():
+        with guarded(), limited_threads(len(rows.X)):
             table, models, plan, search = self._prepared(
                 recipe, rows, plan, targets, rng, ranks, reported
             )
@@ -215,7 +215,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         validation = None
         if held_out is not None:
             validation = scaled_table(held_out, table, table.like, ranks)
-        with guarded(), of_epochs:
+        with guarded(), limited_threads(len(rows.X)), of_epochs:
             model, history = fit_table(
                 recipe,
                 models,
@@ -284,7 +284,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             seen = self.n_samples_seen_, n_rows, getattr(self, "_n_rows_fitted", 0.0)
             stream = Stream(self.model_, *seen, self._optimizer_state, self._opening)
         rows, report = without_outliers(rows, stream)
-        with remedies(self.get_params(deep=False)):
+        with remedies(self.get_params(deep=False)), limited_threads(len(rows.X)):
             chunk = fit_chunk(
                 recipe,
                 self._condensed(rows),

@@ -18,6 +18,7 @@ from torch import nn
 from skgp import PPGPRClassifier, PPGPRRegressor, SVGPRegressor
 from skgp.core.layers.kept import Content
 from skgp.core.layers.sparse import SparseLayer
+from skgp.estimators import _estimator
 from skgp.estimators.baselines import MCDropoutRegressor
 
 pytestmark = pytest.mark.usefixtures("short_start")
@@ -41,7 +42,8 @@ def predictions(case: Case, n_threads: int) -> Any:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_a_fit_on_two_threads_is_that_on_one(case: Case) -> None:
+def test_a_fit_on_two_threads_is_that_on_one(case: Case, monkeypatch: Any) -> None:
+    monkeypatch.setattr("skgp.core.numerics.processes._FEW_ROWS", 0)
     found, desired = predictions(case, 2), predictions(case, 1)
     # Kernel and noise that start at an optimum are rounded to 1e-4, and two threads sum in another
     # order: a number beside an edge is rounded to the other side, here or on another machine.
@@ -49,6 +51,62 @@ def test_a_fit_on_two_threads_is_that_on_one(case: Case) -> None:
     if case.name == "dspp-continuous":  # whose steps by drawn nodes lead further apart
         atol = 0.02 * desired.std()
     np.testing.assert_allclose(found, desired, rtol=1e-7, atol=atol)
+
+
+class NoteThreads:
+    """A callback that notes the number of torch's threads, and may fail."""
+
+    def __init__(self, error: type[Exception] | None = None) -> None:
+        self.seen: list[int] = []
+        self.error = error
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        pass
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        pass
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **arguments: Any) -> None:
+        pass
+
+    def on_fit_task_end(self, estimator: Any, context: Any, **arguments: Any) -> bool:
+        if context.task_name == "epoch":
+            self.seen.append(torch.get_num_threads())
+            if self.error is not None:
+                raise self.error("no more")
+        return False
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize(("n_rows", "n_cores", "expected"), [(40, 8, 1), (500, 8, 2), (500, 1, 1)])
+def test_few_rows_or_few_cores_take_few_threads(
+    n_rows: int, n_cores: int, expected: int, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("skgp.core.numerics.processes.joblib.cpu_count", lambda: n_cores)
+    rows, note = make_data(n_rows), NoteThreads()
+    model = SVGPRegressor(n_inducing=5, max_iter=2, random_state=0).set_callbacks(note)
+    model.fit(rows.X, rows.y)
+    assert note.seen == [expected] * 2
+    assert torch.get_num_threads() == 2
+    train = _estimator.fit_chunk
+
+    def noted(*args: Any, **options: Any) -> Any:
+        note.seen.append(torch.get_num_threads())
+        return train(*args, **options)
+
+    monkeypatch.setattr(_estimator, "fit_chunk", noted)
+    model.partial_fit(rows.X, rows.y)
+    assert note.seen == [expected] * 3
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_fit_that_fails_gives_threads_back() -> None:
+    rows = make_data(40)
+    model = SVGPRegressor(n_inducing=5, random_state=0).set_callbacks(NoteThreads(OSError))
+    with pytest.raises(OSError, match="no more"):
+        model.fit(rows.X, rows.y)
+    assert torch.get_num_threads() == 2
 
 
 def with_dropout(n_features: int) -> nn.Module:
