@@ -138,7 +138,7 @@ SHARED: Final[dict[str, str]] = {
         output_names_ : tuple of str or None
             Names of the columns of y, or of the series; predictive distributions have them too.
         noise_variance_ : float or array (P,)
-            Variance of the observation noise, squared units of y.
+            Variance of the observation noise, squared units of y; missing if that depends on x.
         likelihood_parameters_ : dict
             What a likelihood other than the normal one has learned, by name, in units of y.
         """,

@@ -223,8 +223,8 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
     if not is_low.any():
         return []
     remedy = (
-        "if y has no noise, lower noise_floor; if rounded, raise it; "
-        "if a column of X gives y away, drop that; else add rows"
+        "if y has no noise, lower noise_floor; if it is rounded, raise it; "
+        "if a column of X reveals y, drop that column; else add rows"
     )
     if model.inputs is not None:  # nothing can give the columns away
         remedy = "if X has no noise, lower noise_floor; if it is rounded, raise it"
@@ -295,12 +295,12 @@ def _unscaled_inputs(table: Table) -> list[Warning]:
 
 def _light_rows(table: Table) -> list[Warning]:
     """Whether the weights make next to nothing of many rows."""
-    n, total = table.n_rows, table.n_data
-    if n < _FEW_LIGHT or total >= _LIGHT * n:
+    total = table.n_data
+    if table.n_rows < _FEW_LIGHT or total >= _LIGHT * table.n_rows:
         return []
     return [
         FitQualityWarning(
-            f"the sample_weight of {n} rows sum to {total:.3g}, so they count as so many rows: "
+            f"sample_weight sums to {total:.3g}, so all rows together count as {total:.3g}: "
             "pass weights with a mean of 1 if they only say how rows compare"
         )
     ]
@@ -348,8 +348,8 @@ def _hidden(name: str, values: Array, scale: Scale, hidden: Array, remedy: str) 
     which = f"column {j} of {name}" if values.shape[1] > 1 else name
     return [
         FitQualityWarning(
-            f"half of {which} lies within {width:.2g}, and a few values, such as "
-            f"{farthest:.6g}, make its standard deviation {scale.unit[j]:.2g}: {remedy}"
+            f"half of {which} lies within {width:.2g}, but a few values, such as "
+            f"{farthest:.6g}, raise its standard deviation to {scale.unit[j]:.2g}: {remedy}"
         )
     ]
 

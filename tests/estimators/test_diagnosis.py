@@ -332,7 +332,7 @@ def test_weights_that_sum_to_one_weigh_next_to_nothing(cls: Any, problem: Proble
     X, y = problem
     y = y if cls is SVGPRegressor else y > 0.0
     model = cls(n_inducing=10, max_iter=30, random_state=0)
-    with pytest.warns(FitQualityWarning, match="sample_weight of 120 rows sum to 1, so"):
+    with pytest.warns(FitQualityWarning, match="sums to 1, so all rows together count as 1:"):
         model.fit(X, y, sample_weight=np.full(120, 1.0 / 120.0))
     model.fit(X, y, sample_weight=np.full(120, 0.1))
 
