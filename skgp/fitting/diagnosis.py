@@ -224,7 +224,7 @@ def _noise_floor(model: Model, table: Table) -> list[Warning]:
         return []
     remedy = (
         "if y has no noise, lower noise_floor; if it is rounded, raise it; "
-        "if a column of X reveals y, drop that column; else add rows"
+        "if a column of X reveals y, drop it; else add rows"
     )
     if model.inputs is not None:  # nothing can give the columns away
         remedy = "if X has no noise, lower noise_floor; if it is rounded, raise it"
