@@ -145,8 +145,9 @@ SHARED: Final[dict[str, str]] = {
     "class_record": """\
         $training_record
         validation_scores_ : list of float or None
-            Mean log density of the validation rows after each epoch, nats per row, for a regressor
-            in units of y. If a cross-validation found the number of epochs: of its held-out rows.
+            Mean log density of the validation rows after each epoch, weighted as training is, nats
+            per row, for a regressor in units of y. If a cross-validation found the number of
+            epochs: of its held-out rows, by models of the other rows.
         best_validation_score_ : float or None
         """,
     "training_record": """\
@@ -155,7 +156,7 @@ SHARED: Final[dict[str, str]] = {
         n_samples_seen_ : float
             Number of rows trained on, or the sum of their weights, over all chunks of a stream.
         n_iter_ : int
-            Epochs trained.
+            Epochs trained, or iterations of L-BFGS; 1 if a GP of all rows was kept as it begins.
         loss_curve_ : list of float
             Mean training loss of each epoch, nats per row.
         """,

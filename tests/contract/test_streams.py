@@ -207,9 +207,9 @@ def test_wrong_rows_that_set_the_scales_are_named() -> None:
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=600)
     y[3] = 1e6
     model = SVGPRegressor(n_inducing=5, random_state=0)
-    with pytest.warns(FitQualityWarning, match=r"^half of y .* such as 1e\+06, make"):
+    with pytest.warns(FitQualityWarning, match=r"^half of y .* such as 1e\+06, raise"):
         model.partial_fit(X[:100], y[:100])
-    with pytest.warns(FitQualityWarning, match=r"^half of y .* such as 1e\+06, make"):
+    with pytest.warns(FitQualityWarning, match=r"^half of y .* such as 1e\+06, raise"):
         model.partial_fit(X[100:300], y[100:300])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
