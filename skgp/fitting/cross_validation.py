@@ -113,7 +113,7 @@ def _untrained(
     return Search([score], plan.max_iter, coverage, np.hstack(of_rows))
 
 
-class _Turns:
+class _FoldRuns:
     """Runs of models of all folds that train epoch by epoch in turn.
 
     Parameters
@@ -201,21 +201,21 @@ def cross_validated(
         runs = [_run(recipe, folded, fold, plan, rng, progress) for fold in folded.folds]
     except NotPositiveDefiniteError:  # which says nothing about a fit of all rows
         return NO_SEARCH
-    turns = _Turns(runs, folded.weights)
+    training = _FoldRuns(runs, folded.weights)
     if saved is not None:
-        turns.load_state(saved)
-    progress.follow("search", turns.state)
-    scores = turns.scores
+        training.load_state(saved)
+    progress.follow("search", training.state)
+    scores = training.scores
     while len(scores) < plan.max_iter and not _is_stale(scores):
         if _falls_short(scores, goal, plan.max_iter):
             break
         try:
-            turns.epoch()
+            training.epoch()
         except NonFiniteLossError:
             break
         progress.epoch(History([], scores))
     coverage, of_rows = NO_TARGETS, NO_ROWS
-    for run, of_module, fold in zip(runs, turns.best, folded.folds, strict=False):
+    for run, of_module, fold in zip(runs, training.best, folded.folds, strict=False):
         run.module.load_state_dict(of_module)
         coverage = coverage.plus(fold.coverage(run.module))
         if math.isfinite(goal):

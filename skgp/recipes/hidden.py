@@ -144,8 +144,6 @@ class Sites:
         )
 
     def __call__(self, setup: Setup, widths: Sequence[int]) -> NodeRule:
-        if not widths:
-            return Trivial()
         name: str = self.quadrature
         if name == "auto":
             name = "matched" if setup.fits_into(self.batch_size, FEW_BATCHES) else "qr3"

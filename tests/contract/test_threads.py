@@ -101,6 +101,20 @@ def test_few_rows_or_few_cores_take_few_threads(
 
 
 @pytest.mark.usefixtures("two_threads")
+def test_a_search_over_few_rows_takes_one_thread(monkeypatch: Any) -> None:
+    seen, find = [], _estimator.found_plan
+
+    def noted(*args: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return find(*args)
+
+    monkeypatch.setattr(_estimator, "found_plan", noted)
+    rows = make_data(40)
+    PPGPRRegressor(max_iter=1, random_state=0).fit(rows.X, rows.y)
+    assert seen == [1]
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_a_fit_that_fails_gives_threads_back() -> None:
     rows = make_data(40)
     model = SVGPRegressor(n_inducing=5, random_state=0).set_callbacks(NoteThreads(OSError))
