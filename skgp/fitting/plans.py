@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final, Literal
 
 from skgp.core.training.plan import Plan, count_batches
-from skgp.core.training.schedules import continued, gradual, one_cycle
+from skgp.core.training.schedules import continued, gentle_cycle, gradual, one_cycle
 
 UNKNOWN_LENGTH: Final = 100  # epochs where no search has found a number
 # Batches of an epoch up to which any gain counts while held-out rows decide on the epochs. A deep
@@ -104,11 +104,14 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     """The plan of minibatches of n rows: one cycle, or as long as held-out rows allow."""
     batch_size, is_auto = minibatch.batch_size, minibatch.max_iter == "auto"
     n_batches = count_batches(n, batch_size)
-    usual = epochs.number(n, n_batches) if is_auto else int(minibatch.max_iter)
+    automatic = epochs.number(n, n_batches)
+    usual = automatic if is_auto else int(minibatch.max_iter)
+    # From one batch models start close to what the rows say; from several they learn it.
+    cycle = partial(gentle_cycle, automatic, usual) if n_batches == 1 else one_cycle
     plan = Plan(
         max_iter=usual,
         batch_size=batch_size,
-        schedule=one_cycle,
+        schedule=cycle,
         n_trial_epochs=_trial_epochs(usual),
         n_iter_no_change=stopping.patience,
         tol=stopping.tol,

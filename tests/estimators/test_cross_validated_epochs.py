@@ -13,11 +13,12 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.nodes.sigma_points import LearnedNodes, MatchedNodes
 from skgp.core.subsample import row_keys
+from skgp.core.training import schedules
 from skgp.core.training.run import Run
 from skgp.core.training.schedules import gradual
 from skgp.estimators import _estimator, dspp, ppgpr
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting import cross_validation, folds, plans
+from skgp.fitting import cross_validation, folds
 from skgp.fitting.cross_validation import best_length
 from skgp.fitting.plans import (
     Epochs,
@@ -54,7 +55,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     X, y = problem
     params = {"learning_rate_init": 0.1, "random_state": 0}
     model = PPGPRRegressor(**params).fit(X, y)
-    monkeypatch.setattr(plans, "one_cycle", partial(gradual, LONGEST, 1.0))
+    monkeypatch.setattr(schedules, "one_cycle", partial(gradual, LONGEST, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((60, 1), dtype=bool), 5)
     scores = []
     for fold in range(5):
@@ -68,7 +69,7 @@ def test_scores_and_model_are_those_of_separate_fits(problem, short, monkeypatch
     assert 1 < model.n_iter_ < LONGEST
     assert model.n_iter_ == 1 + int(np.argmax(expected >= expected.max() - 1e-4))
 
-    monkeypatch.setattr(plans, "one_cycle", partial(gradual, model.n_iter_, 1.0))
+    monkeypatch.setattr(schedules, "one_cycle", partial(gradual, model.n_iter_, 1.0))
     alone = PPGPRRegressor(max_iter=model.n_iter_, early_stopping=False, **params)
     alone.fit(X, y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-9)

@@ -24,11 +24,12 @@ from skgp import (
 )
 from skgp.core.folds import fold_numbers
 from skgp.core.subsample import row_keys
+from skgp.core.training import schedules
 from skgp.core.training.history import History
 from skgp.core.training.schedules import constant, gradual, one_cycle
 from skgp.estimators import ppgpr
 from skgp.exceptions import FitQualityWarning
-from skgp.fitting import cross_validation, folds, plans
+from skgp.fitting import cross_validation, folds
 from skgp.fitting.coverage import Coverage, coverage_of
 from skgp.fitting.diagnosis import _calibration, _divergence, _last_fall, _length
 from skgp.fitting.fit import validation_score
@@ -254,7 +255,7 @@ def test_coverage_of_folds_is_that_of_separate_fits(problem: Problem, monkeypatc
     # With all rows for inducing inputs nothing of a fit is random.
     scores = PPGPRRegressor(random_state=0).fit(X, y).validation_scores_
     n_epochs = 1 + int(np.argmax(scores))
-    monkeypatch.setattr(plans, "one_cycle", partial(gradual, n_epochs, 1.0))
+    monkeypatch.setattr(schedules, "one_cycle", partial(gradual, n_epochs, 1.0))
     folds = fold_numbers(row_keys(X, y[:, None]), np.ones((120, 1), dtype=bool), 5)
     n_inside = 0
     for fold in range(5):
@@ -378,8 +379,8 @@ def test_each_fit_of_a_search_warns_once(problem: Problem) -> None:
 
 def test_an_embedding_may_be_too_short(rng: np.random.Generator) -> None:
     table = rng.normal(size=(60, 1)) * np.arange(1.0, 5.0) + 0.1 * rng.normal(size=(60, 4))
-    model = MOGPEmbedding(n_components=1, n_inducing=10, max_iter=20, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="still falling after max_iter=20"):
+    model = MOGPEmbedding(n_components=1, n_inducing=10, max_iter=200, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="still falling after max_iter=200"):
         model.fit(table)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 # From the share of the steps that are done.
 Schedule = Callable[[float], float]
 
-_RISING_STEPS: Final = 20  # in which a gradual schedule rises by `learning_rate_init`
+_RISING_STEPS: Final = 20  # in which a rate rises by its peak, or by `learning_rate_init`
 _CONTINUED: Final = 0.1  # of the learning rate, in a fit that goes on
 _WARM_UP: Final = 0.1  # share of the steps in which the learning rate rises
 
@@ -26,6 +26,16 @@ def gradual(n_steps: int, steady: float, progress: float) -> float:
     fit of few epochs is the beginning of one of many.
     """
     return min(steady, (1.0 + progress * n_steps) / _RISING_STEPS)
+
+
+def gentle_cycle(n_usual: int, n_steps: int, progress: float) -> float:
+    """One cycle of some steps that rises no faster than one of as many steps as are usual.
+
+    For models that start close to an optimum. Adam's first steps change all parameters alike: in a
+    cycle of ten steps the second one is nearly at the peak, and would leave the optimum far behind.
+    """
+    n_rising = min(_WARM_UP * n_usual, _RISING_STEPS)
+    return min(one_cycle(progress), (1.0 + progress * n_steps) / n_rising)
 
 
 def continued(schedule: Schedule, progress: float) -> float:
