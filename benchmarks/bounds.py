@@ -25,7 +25,11 @@ test rows whose inputs no training row has, of the data sets where these are sco
 In the tables of scores, [1] is the number of folds of a mean where other methods have more. What
 was found out on the way is [another page](defaults.md).
 """
-_PARTS = {"defaults": "Regressors", "classifier-defaults": "Classifiers"}  # protocols
+_PARTS = {  # protocols
+    "defaults": "Regressors",
+    "further": "Regressors on further data sets",
+    "classifier-defaults": "Classifiers",
+}
 Bound = dict[str, Any]
 
 
@@ -149,6 +153,8 @@ def where(bound: Bound) -> str:
     text = ", ".join(bound.get("datasets", [])) or "all"
     if "rows" in bound:
         text = f"{least:,} to {largest - 1:,} rows" if least else f"below {largest:,} rows"
+    if bound["protocol"] == "further":
+        text = f"further sets, {text}"
     return f"{text}, new inputs" if bound.get("new_inputs") else text
 
 

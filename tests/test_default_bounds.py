@@ -151,6 +151,7 @@ def test_rows_with_new_inputs_are_scored_by_themselves():
             ("100 to 1,999 rows", "0.79 to 0.81 in the mean"),
         ),
         ({"rule": "ahead", "new_inputs": True}, ("all, new inputs", "average rank ahead of a")),
+        ({"rule": "most", "protocol": "further"}, ("further sets, all", "at most 1.2")),
     ],
 )
 def test_bounds_in_words(bound, words):
