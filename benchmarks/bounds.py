@@ -105,7 +105,10 @@ def most(bound: Bound, method: str) -> Verdict:
 def between(bound: Bound, method: str) -> Verdict:
     """Whether the mean over data sets is in a range."""
     least, largest = bound["range"]
-    mean = np.mean(list(_scores(bound, method).values()))
+    scores = list(_scores(bound, method).values())
+    if not scores:
+        return Verdict("not run", False, {})
+    mean = np.mean(scores)
     return Verdict(f"{mean:.3f}", bool(least <= mean <= largest), {})
 
 
