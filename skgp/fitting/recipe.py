@@ -105,7 +105,7 @@ class Sizes(Protocol):
     def full_gp(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
         """With all of n distinct inputs as inducing inputs, which predicts well as it begins.
 
-        None if the model has all of them, or there are too many.
+        None if there are too many.
         """
 
 

@@ -51,16 +51,15 @@ class FoundSizes:
     def full_gp(self, model: Model, n_distinct: int) -> Build | None:
         """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
-        None if this model has so many inducing inputs, if there are too many, or if q(u) is a
-        point.
+        None if there are too many, or if q(u) is a point.
         """
         spec, top = self.spec, model.stack.top
-        *hidden, n_top = _n_inducing(model)
+        *hidden, _ = _n_inducing(model)
         is_apt = spec.start == "optimum" and spec.initial_values.initial_noise is None
         is_plain = type(top) is SparseGP and spec.covariance != "delta"
         if not (is_apt and is_plain) or len(top.kernel.variance) > 1:
             return None
-        if not n_top < n_distinct <= MOST_FIXED_INDUCING:
+        if n_distinct > MOST_FIXED_INDUCING:
             return None
         covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
         flat = FoundSizes(replace(spec, is_flat=True, covariance=covariance))

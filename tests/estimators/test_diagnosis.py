@@ -280,7 +280,7 @@ def test_coverage_of_folds_is_that_at_the_best_score(monkeypatch: Any, tmp_path:
         counted.append(coverage_of(model, held_out))
         return validation_score(recipe, table, held_out, model)
 
-    model = PPGPRRegressor(learning_rate_init=0.3, random_state=0)
+    model = PPGPRRegressor(n_inducing=60, learning_rate_init=0.3, random_state=0)
     with monkeypatch.context() as patch:
         patch.setattr(folds, "validation_score", score)
         model.fit(X, y)

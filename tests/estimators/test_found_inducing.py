@@ -213,6 +213,21 @@ def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
     np.testing.assert_allclose(std / y.std(), deviation, rtol=0.01)
 
 
+def test_nor_does_a_ppgpr_train_without_a_clear_gain():
+    """It begins with all inputs as inducing inputs; what it can gain is noise that varies."""
+    X, _ = _rows(150, 0.5)
+    epsilon = np.random.default_rng(2).standard_normal(150)
+    of_one_size = X[:, 0] + 0.3 * epsilon
+    still = PPGPRRegressor(max_iter=1, random_state=0).fit(X, of_one_size)
+    kept = PPGPRRegressor(max_iter=40, random_state=0).fit(X, of_one_size)
+    assert kept.n_iter_ == len(kept.validation_scores_) == 1
+    assert np.array_equal(kept.predict(X), still.predict(X))
+    of_all_sizes = X[:, 0] + np.exp(2.0 * X[:, 1]) * epsilon
+    trained = PPGPRRegressor(max_iter=40, random_state=0).fit(X, of_all_sizes)
+    assert _numbers(trained) == [150]
+    assert trained.n_iter_ > 1
+
+
 def _scored_by_size(monkeypatch, more, gain=0.0):
     """Top layers of more than 64 score so much, others the gain of each epoch of five folds.
 
