@@ -40,9 +40,9 @@ def found_plan(
 ) -> tuple[list[Model], Plan, Search]:
     """What to train, for as long as a cross-validation finds, and that search.
 
-    These are the models, or larger ones that begin better; or one with more inducing inputs that is
-    not trained, unless held-out rows prefer those at their best. The other arguments are those of
-    `cross_validated`.
+    These are the models, or larger ones that begin better; or one with all inputs as inducing
+    inputs that is not trained, unless held-out rows clearly prefer the others at their best. The
+    other arguments are those of `cross_validated`.
     """
     whole = folded.whole
     if whole.ranks.n > 1:

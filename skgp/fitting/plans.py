@@ -82,6 +82,8 @@ class Epochs:
     steady : float
         Learning rate, relative to `learning_rate_init`, where the model is an average and an epoch
         has few batches.
+    starts_near : bool
+        Whether models of one batch start close to an optimum, which few steps should not leave.
     """
 
     usual: int = 100
@@ -90,6 +92,7 @@ class Epochs:
     most_steps: int = 10_000
     longest: int = 0
     steady: float = 1.0
+    starts_near: bool = True
 
     def number(self, n_rows: int, n_batches: int) -> int:
         """Epochs of so many rows and batches each."""
@@ -106,8 +109,9 @@ def minibatch_plan(minibatch: Minibatch, stopping: Stopping, epochs: Epochs, n: 
     n_batches = count_batches(n, batch_size)
     automatic = epochs.number(n, n_batches)
     usual = automatic if is_auto else int(minibatch.max_iter)
-    # From one batch models start close to what the rows say; from several they learn it.
-    cycle = partial(gentle_cycle, automatic, usual) if n_batches == 1 else one_cycle
+    # From one batch many models start close to what the rows say; from several they learn it.
+    is_near = epochs.starts_near and n_batches == 1
+    cycle = partial(gentle_cycle, automatic, usual) if is_near else one_cycle
     plan = Plan(
         max_iter=usual,
         batch_size=batch_size,

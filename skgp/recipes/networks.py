@@ -47,7 +47,10 @@ def network_recipe(estimator: Any, build: Callable[[Setup], Model], loss: Loss) 
         loss=loss,
         optimizer=partial(adam, estimator.learning_rate_init),
         plan=partial(
-            minibatch_plan, pick(Minibatch, estimator), pick(Stopping, estimator), Epochs()
+            minibatch_plan,
+            pick(Minibatch, estimator),
+            pick(Stopping, estimator),
+            Epochs(starts_near=False),
         ),
         dtype=partial(float64_if_one_batch, estimator.batch_size),
         why_no_stream=no_stream_if_stopping(estimator),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from skgp.core.numerics.elementwise import Passes
 from skgp.core.objectives.objective import ELBO
@@ -25,6 +25,8 @@ from skgp.recipes.readouts import (
     top_below,
 )
 from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack
+
+_EPOCHS: Final = Epochs(starts_near=False)  # what is mixed, and how, is learned
 
 
 def readout_of(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> ReadoutOutputs:
@@ -49,7 +51,7 @@ def readout_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidd
     make_adam = batches_adam if isinstance(mixing, MixingNetwork) else adam
     spec = _spec(estimator, outputs, units, Architecture((estimator.kernel,), outputs.below))
     optimizer = partial(make_adam, estimator.learning_rate_init)
-    return stack_recipe(estimator, spec, objective=ELBO, optimizer=optimizer)
+    return stack_recipe(estimator, spec, objective=ELBO, epochs=_EPOCHS, optimizer=optimizer)
 
 
 def deep_readout_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hidden) -> Recipe:
@@ -57,7 +59,8 @@ def deep_readout_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits |
     outputs = replace(readout_of(estimator, mixing, units), default_latents=three_quarters)
     spec = _spec(estimator, outputs, units, hidden_layers(estimator, outputs.nodes))
     optimizer = partial(batches_adam, estimator.learning_rate_init)
-    return stack_recipe(estimator, spec, objective=ELBO, epochs=DEEP_EPOCHS, optimizer=optimizer)
+    epochs = replace(_EPOCHS, most_steps=DEEP_EPOCHS.most_steps)
+    return stack_recipe(estimator, spec, objective=ELBO, epochs=epochs, optimizer=optimizer)
 
 
 def _spec(
@@ -90,7 +93,10 @@ def embedding_recipe(estimator: Any, mixing: MakeMixing, units: LatentUnits | Hi
         loss=partial(latent_input_loss, ELBO, beta_reg),
         optimizer=partial(adam, estimator.learning_rate_init),
         plan=partial(
-            minibatch_plan, pick(Minibatch, estimator), NO_EARLY_STOPPING, Epochs(least_steps=1000)
+            minibatch_plan,
+            pick(Minibatch, estimator),
+            NO_EARLY_STOPPING,
+            replace(_EPOCHS, least_steps=1000),
         ),
         dtype=partial(float64_if_one_batch, estimator.batch_size),
         complete=with_latent_inputs,

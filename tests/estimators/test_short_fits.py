@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from skgp import DGPRegressor, PPGPRRegressor, SVGPClassifier, SVGPRegressor
+from skgp import (
+    DGPRegressor,
+    MOGPEmbedding,
+    PPGPRRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+)
 from skgp.core.training.schedules import one_cycle
 
 
@@ -41,3 +47,10 @@ def test_the_rate_of_one_batch_rises_no_faster_than_in_a_usual_fit(model, n_risi
         np.testing.assert_allclose(rates, limited if n_rows == 300 else cycle, rtol=1e-12)
         if max_iter in ("auto", 200):
             assert np.array_equal(rates, cycle)
+
+
+def test_models_that_start_from_nothing_have_the_cycle_alone():
+    plan = MOGPEmbedding(max_iter=10)._recipe().plan(60)
+    assert [plan.schedule(share) for share in (0.1, 0.2, 0.5)] == [
+        one_cycle(share) for share in (0.1, 0.2, 0.5)
+    ]
