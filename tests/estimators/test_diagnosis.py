@@ -379,8 +379,8 @@ def test_each_fit_of_a_search_warns_once(problem: Problem) -> None:
 
 def test_an_embedding_may_be_too_short(rng: np.random.Generator) -> None:
     table = rng.normal(size=(60, 1)) * np.arange(1.0, 5.0) + 0.1 * rng.normal(size=(60, 4))
-    model = MOGPEmbedding(n_components=1, n_inducing=10, max_iter=200, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="still falling after max_iter=200"):
+    model = MOGPEmbedding(n_components=1, n_inducing=10, max_iter=20, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="still falling after max_iter=20"):
         model.fit(table)
 
 
