@@ -24,6 +24,7 @@ from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.ranks import Ranks
+from skgp.estimators._attributes import of_scores
 from skgp.estimators._fit_groups import CHANGEABLE
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
@@ -44,13 +45,13 @@ from skgp.fitting.fit import (
     TargetSpec,
     check_device,
     first_models,
-    fit_table,
     make_table,
     next_model,
     scalar_like,
     scaled_table,
 )
 from skgp.fitting.folds import FoldedRows
+from skgp.fitting.full_gp import fit_or_full_gp
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
@@ -151,7 +152,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if ranks.n > 1:  # the common source of chance has to stay in the same state everywhere
             rng = np.random.RandomState(ranks.number)
         training, validation = split(rows, params["validation_fraction"], rng)
-        return Split(training, validation, len(validation.X))
+        return Split(training, validation, rows)
 
     @with_callbacks
     def _train(
@@ -174,10 +175,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             fitted = self.model_ if self._continues() else None
             progress = open_recording(self, rows, held_out, fitted, ranks)
         recipe, rows = (self._recipe(), rows) if ranks.n > 1 else self._recipe().for_rows(rows)
-        n_planned = len(rows.X)
-        if split.n_apart:  # the split has counted so many
-            n_planned = len(split.rows.X) + split.n_apart
-        plan = recipe.plan(ranks.count(n_planned))
+        # The split has counted rows that it has taken apart.
+        plan = recipe.plan(ranks.count(len(rows.X if split.whole is None else split.whole.X)))
         guarded = partial(remedies, self.get_params(deep=False))
 
         def reported(part: str, n_epochs: int, n_batches: int) -> Progress:
@@ -194,7 +193,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if search.scores and held_out is None:
-            attributes |= _scores(search.scores)
+            attributes |= of_scores(search.scores)
         # Also if the fit is interrupted. A stream does not keep the scales of few rows.
         opening = Opening.of(rows).started() if len(rows.X) < FOR_SCALES else None
         attributes |= {"_length": plan.n_epochs, "_opening": opening}
@@ -216,22 +215,31 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         if held_out is not None:
             validation = scaled_table(held_out, table, table.like, ranks)
         with guarded(), limited_threads(len(rows.X)), of_epochs:
-            model, history = fit_table(
+            model, history, known, coverage = fit_or_full_gp(
                 recipe,
                 models,
                 table,
                 plan,
                 rng,
                 held_out=validation,
+                whole=None if self._continues() else split.whole or rows,
+                targets=targets,
+                running=pick(Running, self),
                 on_epoch=on_epoch,
                 progress=of_epochs,
             )
-        self.__dict__.update(learned(model, history))
-        self.n_samples_seen_ = table.n_data
-        self._n_rows_seen = self._n_rows_fitted = ranks.count(len(split.rows.X))
+        if known is not table:  # there is nothing to go on from
+            attributes["_length"] = 0
+        ended = self._fitted_attributes(recipe, known, attributes, model, history)
+        self.__dict__.update(ended)
+        self.n_samples_seen_ = known.n_data
+        self._n_rows_seen = self._n_rows_fitted = ranks.count(len(known.X))
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        coverage = search.coverage if validation is None else coverage_of(self.model_, validation)
-        return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
+        if coverage is None:
+            coverage = (
+                search.coverage if validation is None else coverage_of(self.model_, validation)
+            )
+        return diagnose(self.model_, history, plan, known, coverage, search, self.get_params(False))
 
     def _prepared(
         self,
@@ -255,7 +263,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         models = first_models(recipe, table, targets, running, rng)
         if not plan.n_folds:
             return table, models, plan, NO_SEARCH
-        folded = FoldedRows(table, targets, running, plan.n_folds)
+        folded = FoldedRows.cut(table, targets, running, plan.n_folds)
         n_batches = plan.n_folds * plan.n_batches(len(table))
         with reported(", cross-validation", plan.max_iter, n_batches) as progress:
             return table, *found_plan(recipe, models, folded, plan, rng, progress)
@@ -329,6 +337,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
     def _continues(self) -> bool:
         if not (getattr(self, "warm_start", False) and self.__sklearn_is_fitted__()):
             return False
+        if getattr(self, "_length", None) == 0:  # a GP of all rows that has not been trained
+            return False
         # The scales of a stream that has just begun are not those of a fit.
         has_scales = self._opening is None or self._opening.has_scales
         return has_scales or getattr(self, "_n_rows_fitted", 0) > 0
@@ -361,7 +371,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "model_": fitted,
             "n_iter_": len(history.loss_curve),
             "loss_curve_": list(history.loss_curve),
-            **_scores(history.validation_scores),
+            **of_scores(history.validation_scores),
             "_optimizer_state": None,
             "_built_with": self._fixed_parameters(),
             "_beta_reg": recipe.divergence and recipe.divergence(model, table.n_data),
@@ -387,11 +397,3 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         X = inputs_to_check(X, "X")
         with reading("X", X):
             return np.asarray(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
-
-
-def _scores(validation_scores: list[float]) -> dict[str, Any]:
-    """Fitted attributes of the scores of held-out rows, if there are any."""
-    return {
-        "validation_scores_": list(validation_scores) or None,
-        "best_validation_score_": max(validation_scores, default=None),
-    }

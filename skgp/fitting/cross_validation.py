@@ -23,11 +23,10 @@ from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe
-from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, is_ahead
+from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, falls_short, is_ahead
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
-_TRIED: Final = 60  # epochs before which a search is not given up
 
 
 def found_plan(
@@ -52,7 +51,7 @@ def found_plan(
         )
     models = _better_start(recipe, models, folded, plan, rng)
     full_gp = recipe.full_gp(models[0], folded.n_distinct)
-    untrained = NO_SEARCH if full_gp is None else _untrained(full_gp, folded, plan, rng)
+    untrained = NO_SEARCH if full_gp is None else folded.untrained(full_gp, rng)
     goal = max(untrained.scores, default=-math.inf)
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
@@ -81,36 +80,11 @@ def _better_start(
     if larger is None:
         return models
     smaller = recipe.of_folds(models[0])
-    before, after = (_untrained(r, folded, plan, rng).scores for r in (smaller, larger))
+    before, after = (folded.untrained(recipe, rng).scores for recipe in (smaller, larger))
     if before and after and after[0] > before[0] + _BY_FAR:
         with suppress(NotPositiveDefiniteError):
             return folded.first_models(larger, copy.deepcopy(rng))
     return models
-
-
-def _untrained(
-    recipe: Recipe, folded: FoldedRows, plan: Plan, rng: np.random.RandomState
-) -> Search:
-    """The score of held-out rows by models that have not been trained, as of a search.
-
-    The source of chance stays as it is.
-    """
-    rng = copy.deepcopy(rng)
-    scores, coverage, of_rows = [], NO_TARGETS, [NO_ROWS]
-    for fold in folded.folds:
-        try:
-            model = folded.first_model(recipe, fold.table, rng)
-        except NotPositiveDefiniteError:
-            return NO_SEARCH
-        scores.append(fold.score(recipe, model))
-        if not math.isfinite(scores[-1]):
-            return NO_SEARCH
-        coverage = coverage.plus(fold.coverage(model))
-        of_rows.append(fold.scores_of_rows(recipe, model))
-    if not scores:  # too few distinct rows
-        return NO_SEARCH
-    score = float(np.average(scores, weights=folded.weights))
-    return Search([score], plan.max_iter, coverage, np.hstack(of_rows))
 
 
 class _FoldRuns:
@@ -207,7 +181,7 @@ def cross_validated(
     progress.follow("search", training.state)
     scores = training.scores
     while len(scores) < plan.max_iter and not _is_stale(scores):
-        if _falls_short(scores, goal, plan.max_iter):
+        if falls_short(scores, goal, plan.max_iter):
             break
         try:
             training.epoch()
@@ -253,18 +227,6 @@ def _is_stale(scores: list[float]) -> bool:
         return False
     best = int(np.argmax(scores))
     return len(scores) - 1 - best > max(_PATIENCE, best // 2)
-
-
-def _falls_short(scores: list[float], goal: float, max_iter: int) -> bool:
-    """Whether the best score would stay below a goal if it rose on as in its last half of epochs.
-
-    That is optimistic, for scores rise ever more slowly.
-    """
-    n, half = len(scores), len(scores) // 2
-    if n < _TRIED:
-        return False
-    best = max(scores)
-    return best + (best - max(scores[:half])) / (n - half) * (max_iter - n) < goal
 
 
 def _state(rng: np.random.RandomState) -> dict[str, Any]:

@@ -1,18 +1,21 @@
 """Rows that are cut into folds, for models of some of them that are scored on the others."""
 
+import copy
+import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from skgp._typing import Array
 from skgp.core.folds import fold_numbers
 from skgp.core.subsample import row_keys
-from skgp.fitting.coverage import Coverage, coverage_of
+from skgp.exceptions import NotPositiveDefiniteError
+from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
 from skgp.fitting.fit import TargetSpec, first_models, make_table, scaled_table, validation_score
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
-from skgp.fitting.search import scores_of_rows
+from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, scores_of_rows
 from skgp.fitting.table import Table
 
 
@@ -43,35 +46,34 @@ class Fold:
 
 @dataclass(frozen=True)
 class FoldedRows:
-    """Rows that are cut into folds, and what models of some of them need.
+    """Rows of which folds are held out in turn, and what models of the others need.
 
     Attributes
     ----------
     whole : Table
         Of all rows.
+    folds : list of Fold
     targets : TargetSpec
     running : Running
-    n_folds : int
     """
 
     whole: Table
+    folds: list[Fold]
     targets: TargetSpec
     running: Running
-    n_folds: int
 
-    @cached_property
-    def folds(self) -> list[Fold]:
-        """All folds; none if there are too few distinct rows."""
-        whole, n_folds = self.whole, self.n_folds
-        numbers = fold_numbers(whole.keys, self.targets.groups(whole.Y), n_folds)
-        if len(np.unique(numbers[numbers >= 0])) < n_folds:
-            return []
-        folds = []
-        for number in range(n_folds):
-            outside, inside = whole.rows.take(numbers != number), whole.rows.take(numbers == number)
-            table = make_table(outside, self.targets, self.running, whole.like)
-            folds.append(Fold(table, scaled_table(inside, table, whole.like)))
-        return folds
+    @classmethod
+    def cut(cls, whole: Table, targets: TargetSpec, running: Running, n_folds: int) -> Self:
+        """Rows that are cut into folds; none if there are too few distinct rows."""
+        numbers = fold_numbers(whole.keys, targets.groups(whole.Y), n_folds)
+        folds: list[Fold] = []
+        if len(np.unique(numbers[numbers >= 0])) == n_folds:
+            for number in range(n_folds):
+                is_inside = numbers == number
+                table = make_table(whole.rows.take(~is_inside), targets, running, whole.like)
+                inside = scaled_table(whole.rows.take(is_inside), table, whole.like)
+                folds.append(Fold(table, inside))
+        return cls(whole, folds, targets, running)
 
     @property
     def weights(self) -> list[float]:
@@ -82,6 +84,28 @@ class FoldedRows:
     def n_distinct(self) -> int:
         """Number of different inputs."""
         return len(np.unique(row_keys(self.whole.X)))
+
+    def untrained(self, recipe: Recipe, rng: np.random.RandomState) -> Search:
+        """The score of held-out rows by models that have not been trained, as of a search.
+
+        The source of chance stays as it is.
+        """
+        rng = copy.deepcopy(rng)
+        scores, coverage, of_rows = [], NO_TARGETS, [NO_ROWS]
+        for fold in self.folds:
+            try:
+                model = self.first_model(recipe, fold.table, rng)
+            except NotPositiveDefiniteError:
+                return NO_SEARCH
+            scores.append(fold.score(recipe, model))
+            if not math.isfinite(scores[-1]):
+                return NO_SEARCH
+            coverage = coverage.plus(fold.coverage(model))
+            of_rows.append(fold.scores_of_rows(recipe, model))
+        if not scores:  # too few distinct rows
+            return NO_SEARCH
+        score = float(np.average(scores, weights=self.weights))
+        return Search([score], 1, coverage, np.hstack(of_rows))
 
     def first_models(self, recipe: Recipe, rng: np.random.RandomState) -> list[Model]:
         """Initial models of all rows, one per restart."""

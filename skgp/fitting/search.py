@@ -14,6 +14,8 @@ from skgp.fitting.coverage import NO_TARGETS, Coverage, predictions
 from skgp.fitting.model import Model
 from skgp.fitting.table import Table
 
+_TRIED: Final = 60  # epochs before which a search is not given up
+
 
 class Search(NamedTuple):
     """A search for the number of epochs.
@@ -71,6 +73,18 @@ def is_ahead(search: Search, other: Search, held_out: Sequence[Table]) -> bool:
     by_density, by_crps = search.of_rows - other.of_rows
     is_behind = exceeds_its_error(-by_crps, weights, keys)
     return exceeds_its_error(by_density, weights, keys) and not is_behind
+
+
+def falls_short(scores: list[float], goal: float, max_iter: int) -> bool:
+    """Whether the best score would stay below a goal if it rose on as in its last half of epochs.
+
+    That is optimistic, for scores rise ever more slowly.
+    """
+    n, half = len(scores), len(scores) // 2
+    if n < _TRIED:
+        return False
+    best = max(scores)
+    return best + (best - max(scores[:half])) / (n - half) * (max_iter - n) < goal
 
 
 def exceeds_its_error(values: Array, weights: Array, keys: Keys) -> bool:

@@ -113,12 +113,10 @@ class Setup:
         """A generator for one purpose, see `make_seed`."""
         return make_generator(self.seed, *key)
 
-    def subsample(self) -> tuple[Tensor, Tensor]:
-        """Numbers and weights of some rows that stand for all rows with targets."""
+    def subsample(self, n: int = _HYPER_ROWS) -> tuple[Tensor, Tensor]:
+        """Numbers and weights of some rows, about n, that stand for all rows with targets."""
         weight = self.observed_weight.numpy()
-        index, weight = subsample(
-            weight, self.groups, self.keys, _HYPER_ROWS, self.seed_for("few rows")
-        )
+        index, weight = subsample(weight, self.groups, self.keys, n, self.seed_for("few rows"))
         return torch.from_numpy(index), torch.from_numpy(weight)
 
     def lengthscale(self, features: Tensor) -> float:

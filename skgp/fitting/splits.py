@@ -25,13 +25,13 @@ class Split(NamedTuple):
         To train on.
     held_out : Rows or None
         To judge the training by.
-    n_apart : int
-        Held-out rows that were taken from those to train on.
+    whole : Rows or None
+        All rows, if the held-out ones were taken from them.
     """
 
     rows: Rows
     held_out: Rows | None = None
-    n_apart: int = 0
+    whole: Rows | None = None
 
 
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:

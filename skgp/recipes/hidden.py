@@ -16,6 +16,7 @@ from skgp.core.layers.layer import Layer
 from skgp.core.marginal.starts import start_slope
 from skgp.core.nodes.choice import GRIDS, make_quadrature
 from skgp.core.nodes.rules import NodeRule, Sampled, Trivial
+from skgp.core.nodes.sigma_points import Grid
 from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import pick
@@ -201,11 +202,14 @@ class HiddenGPs:
             layer, h = self._layer(spec, setup, number, h, x)
             h = h[first[row.ravel()]]
             built.append(layer)
+        widths = [self._width(setup)] * len(built)
+        # Of flat functions all sigma points are the same.
+        nodes = Grid(widths, 1) if spec.is_flat else self.nodes(setup, widths)
         top_inputs, _ = connections[-1].inputs(h.unsqueeze(0), x.unsqueeze(0))
         return Below(
             len(built),
             lambda top, features: GPStack([*built, top], features, connections),
-            self.nodes(setup, [self._width(setup)] * len(built)),
+            nodes,
             top_inputs.squeeze(0),
         )
 

@@ -3,19 +3,21 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast, final
+from typing import Final, cast, final
 
 from skgp.core.layers.posteriors import Covariance
-from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.layers.sparse import SparseLayer
 from skgp.core.networks.warping import InputWarp
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.stack import (
     ALL_INDUCING,
-    MOST_FIXED_INDUCING,
+    MOST_UNTRAINED_INDUCING,
     StackSpec,
     build_stack,
 )
+
+_ALL_ROWS: Final = 2**62
 
 Build = Callable[[Setup], Model]
 
@@ -51,19 +53,20 @@ class FoundSizes:
     def full_gp(self, model: Model, n_distinct: int) -> Build | None:
         """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
-        None if there are too many, or if q(u) is a point.
+        None if there are too many, or if q(u) is a point or has two bases.
         """
-        spec, top = self.spec, model.stack.top
+        spec = self.spec
         *hidden, _ = _n_inducing(model)
         is_apt = spec.start == "optimum" and spec.initial_values.initial_noise is None
-        is_plain = type(top) is SparseGP and spec.covariance != "delta"
-        if not (is_apt and is_plain) or len(top.kernel.variance) > 1:
+        is_plain = spec.covariance in ("full", "diagonal", "natural")
+        if not (is_apt and is_plain) or len(model.stack.top.kernel.variance) > 1:
             return None
-        if n_distinct > MOST_FIXED_INDUCING:
+        if n_distinct > MOST_UNTRAINED_INDUCING:
             return None
         covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
-        flat = FoundSizes(replace(spec, is_flat=True, covariance=covariance))
-        return flat._build(model, [*hidden, MOST_FIXED_INDUCING])
+        # All rows are one batch of it, for it is not trained.
+        whole = replace(spec, is_flat=True, covariance=covariance, batch_size=_ALL_ROWS)
+        return FoundSizes(whole)._build(model, [*hidden, MOST_UNTRAINED_INDUCING])
 
     def _build(self, model: Model, n_inducing: int | Sequence[int]) -> Build:
         """The build of the stack with so many inducing inputs in its layers.

@@ -44,6 +44,8 @@ ALL_INDUCING: Final = 600  # the most where each row may be one
 # The same, where none of them moves: such a model needs few iterations, though each takes longer
 # than with 300 that move, or is not trained at all.
 MOST_FIXED_INDUCING: Final = 1500
+MOST_UNTRAINED_INDUCING: Final = 3000
+_FEW_ROWS: Final = 1000  # from which the kernel of a GP of more than that is found
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
@@ -342,6 +344,9 @@ def _start(
     noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
     if given is None and spec.start != "given":
         few, weight = setup.subsample()
+        if spec.is_flat and len(few) > MOST_FIXED_INDUCING:
+            few, _ = setup.subsample(_FEW_ROWS)
+            weight = setup.observed_weight[few]  # without inducing inputs they stand for no others
         rows, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
         noise_var = start_hyperparameters(started, *rows, INITIAL_NOISE, refined=refined)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:

@@ -29,6 +29,7 @@ from skgp.fitting.plans import (
     minibatch_plan,
     without_search,
 )
+from skgp.fitting.search import falls_short
 from skgp.scoring import coverage, nll
 
 LONGEST = 30
@@ -134,7 +135,6 @@ def test_the_search_ends_when_scores_have_not_risen_for_long(monkeypatch) -> Non
 
 
 def test_a_search_falls_short_if_the_rise_of_its_last_half_would_not_reach_the_goal() -> None:
-    falls_short = cross_validation._falls_short
     rising = [*range(60), 50]  # by one an epoch, 29 at the end of the first half
     best, rise = 59.0, (59.0 - 29.0) / 31
     reached = best + rise * (100 - 61)

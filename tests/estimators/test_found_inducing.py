@@ -15,7 +15,8 @@ from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.starts import bound_per_row
 from skgp.core.networks.warping import InputWarp
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting import cross_validation, folds
+from skgp.fitting import folds
+from skgp.fitting.folds import FoldedRows
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import exceeds_its_error, scores_of_rows
 from skgp.fitting.table import Table
@@ -84,8 +85,9 @@ def test_copies_of_an_input_count_once(make, noise, monkeypatch):
 
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor, SVGPRegressor])
 def test_the_top_layer_keeps_the_jitter_beyond_one_batch(make):
+    params = {"max_iter": 1, "early_stopping": False, "jitter": 1e-3, "random_state": 0}
     for batch_size, kept in ((60, 0.01), (41, 0.01), (30, 1.0)):
-        model = make(max_iter=1, batch_size=batch_size, jitter=1e-3, random_state=0)
+        model = make(batch_size=batch_size, **params)
         jitter = model.fit(*_rows(60, 0.1)).model_.stack.top.jitter
         assert jitter == pytest.approx(1e-3 * (1.0 if make is SVGPRegressor else kept))
     model = SVGPRegressor(jitter=1e-3, random_state=0).fit(*_rows(60, 0.1))
@@ -384,7 +386,7 @@ def test_targets_do_not_make_inputs_distinct(monkeypatch):
 def test_a_classifier_compares_no_starts(n, params, number, monkeypatch):
     """Of too many rows, of a number that is given or that all share, of too few to be cut."""
     compared = []
-    monkeypatch.setattr(cross_validation, "_untrained", lambda *args: compared.append(args))
+    monkeypatch.setattr(FoldedRows, "untrained", lambda *args: compared.append(args))
     X, y = _labels(n)
     model = DSPPClassifier(max_iter=1, random_state=0, **params).fit(X, y)
     assert _numbers(model)[-1] == number
