@@ -228,17 +228,17 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 on_epoch=on_epoch,
                 progress=of_epochs,
             )
-        if known is not table:  # there is nothing to go on from
-            attributes["_length"] = 0
+        n_seen = len(split.rows.X)
+        if known is not table:  # a GP of all rows, held-out ones too, is nothing to go on from
+            attributes["_length"], n_seen = 0, len(known.X)
         ended = self._fitted_attributes(recipe, known, attributes, model, history)
         self.__dict__.update(ended)
         self.n_samples_seen_ = known.n_data
-        self._n_rows_seen = self._n_rows_fitted = ranks.count(len(known.X))
+        self._n_rows_seen = self._n_rows_fitted = ranks.count(n_seen)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        if coverage is None:
-            coverage = (
-                search.coverage if validation is None else coverage_of(self.model_, validation)
-            )
+        if validation is not None and coverage is None:
+            coverage = coverage_of(self.model_, validation)
+        coverage = coverage or search.coverage
         return diagnose(self.model_, history, plan, known, coverage, search, self.get_params(False))
 
     def _prepared(

@@ -13,7 +13,7 @@ from skgp.core.numerics.draws import draw_seed
 from skgp.core.training.optimizers import Clipped, trainable
 from skgp.core.training.plan import Plan
 from skgp.core.training.run import Run
-from skgp.core.training.schedules import constant, regained
+from skgp.core.training.schedules import constant, regained, slower
 from skgp.fitting.fit import (
     TargetSpec,
     candidate,
@@ -129,7 +129,7 @@ def fit_chunk(
         opening: Opening | None = Opening.of(rows)
     else:
         opening = None if stream.opening is None else stream.opening.extended(rows)
-    starts = opening is not None and opening.is_due(enough)
+    starts, rate = opening is not None and opening.is_due(enough), 1.0
     if opening is not None and starts:
         start = make_table(
             opening.rows, targets, running, scalar_like(recipe, running, len(opening.rows.X))
@@ -140,10 +140,11 @@ def fit_chunk(
         opening = opening.started()
     else:
         assert stream is not None  # a stream that begins is due
-        like = scalar_like(recipe, running, len(rows.X))
+        if stream.n_fitted:
+            rate = recipe.stream_rate(stream.model, stream.n_fitted)
+        like = scalar_like(recipe, running, len(rows.X) if rate == 1.0 else 1)
         table = scaled_table(rows, stream.model, like)
         model, state = next_model(recipe, stream.model, table), stream.optimizer_state
-        recipe.prepare_to_stream(model)
     seen, n_seen_rows, n_fitted = table.n_data, float(n_rows), 0.0
     if stream is not None:
         seen, n_seen_rows = stream.n_seen + seen, stream.n_rows + n_rows
@@ -162,6 +163,7 @@ def fit_chunk(
     if n_fitted:
         n_steps = 0 if state is None else state["n_steps"]
         plan = _eased(plan, len(table), n_steps, n_fitted, (n_seen_rows - n_rows, n_seen_rows))
+        plan = dataclasses.replace(plan, schedule=partial(slower, rate, plan.schedule))
     run = Run(
         fresh._replace(optimizer=Clipped(trained, fresh.optimizer, share), repeats=False),
         table,

@@ -33,12 +33,15 @@ class FullGP:
     recipe : Recipe
     folded : FoldedRows
         All rows, and those held out, in double precision, which so many inducing inputs need.
+    rng : RandomState
+        That models are begun with; each takes a copy.
     search : Search
         The scores of held-out rows.
     """
 
     recipe: Recipe
     folded: FoldedRows
+    rng: np.random.RandomState
     search: Search
 
     @classmethod
@@ -75,7 +78,7 @@ class FullGP:
         alike = Fold(*(scaled_table(rows, fold.table, like) for rows in parts))
         folded = FoldedRows(make_table(whole, targets, running, like), [alike], targets, running)
         search = folded.untrained(full_gp, rng)
-        return cls(full_gp, folded, search) if search.scores else None
+        return cls(full_gp, folded, copy.deepcopy(rng), search) if search.scores else None
 
     def is_out_of_reach(self, history: History, plan: Plan) -> bool:
         """Whether training that rises as it does would not end ahead."""
@@ -86,11 +89,11 @@ class FullGP:
         of_rows = fold.scores_of_rows(self.recipe, model)
         return is_ahead(Search([], 0, NO_TARGETS, of_rows), self.search, [fold.held_out])
 
-    def fitted(self, rng: np.random.RandomState) -> "Outcome | None":
-        """The GP of all rows; None if it has no start. The source of chance stays as it is."""
+    def fitted(self) -> "Outcome | None":
+        """The GP of all rows; None if it has no start."""
         whole = self.folded.whole
         with suppress(NotPositiveDefiniteError):
-            model = self.folded.first_model(self.recipe, whole, copy.deepcopy(rng))
+            model = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
             with torch.no_grad():
                 batch = whole.batch(whole.ordered())
                 loss = self.recipe.loss(model, batch, 0, n_data=whole.n_data).item()
@@ -159,4 +162,4 @@ def fit_or_full_gp(
     trained = Outcome(model, history, table)
     if full_gp is None or history.interrupted or full_gp.yields_to(model, fold):
         return trained
-    return full_gp.fitted(rng) or trained
+    return full_gp.fitted() or trained

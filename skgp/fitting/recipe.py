@@ -69,8 +69,9 @@ def with_any_rows(model: Model, table: Table) -> None:
     """Nothing to prepare: a fitted model goes on with any rows."""
 
 
-def as_in_fit(model: Model) -> None:
-    """Nothing to change: what a fit moves, a stream moves too."""
+def full_rate(model: Model, n_fitted: float) -> float:
+    """A stream goes on as fast as it would have begun."""
+    return 1.0
 
 
 def never_repeats(model: Model) -> bool:
@@ -133,8 +134,9 @@ class Recipe:
         Completes a new model by what each training row has of its own.
     prepare_to_go_on : callable (Model, Table) -> None
         Prepares a fitted model to go on with these rows; a ValueError if it cannot.
-    prepare_to_stream : callable Model -> None
-        Prepares a fitted model to go on with a stream, whose rows are others than those of the fit.
+    stream_rate : callable (Model, n) -> float
+        Learning rate, relative to the usual one, in a stream that goes on from a fit of n rows.
+        Where it is below one, the stream keeps to the double precision of data of one batch.
     why_no_stream : str, optional
         Why there is no training on chunks of a stream, for estimators that have `partial_fit`.
     divergence : callable (Model, n_data) -> float, optional
@@ -157,7 +159,7 @@ class Recipe:
     conditioned: Callable[[Model, Table], Model] = as_trained
     complete: Callable[[Model, Table, int], Model] | None = None
     prepare_to_go_on: Callable[[Model, Table], None] = with_any_rows
-    prepare_to_stream: Callable[[Model], None] = as_in_fit
+    stream_rate: Callable[[Model, float], float] = full_rate
     why_no_stream: str | None = None
     divergence: Callable[[Model, float], float] | None = None
     passes: Passes = EAGER

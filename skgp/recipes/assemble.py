@@ -10,11 +10,17 @@ from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Optimizer
 from skgp.fitting.model import Model
 from skgp.fitting.plans import Epochs, Minibatch, Stopping, minibatch_plan
-from skgp.fitting.recipe import Recipe, float64_if_one_batch, no_stream_if_stopping, pick
+from skgp.fitting.recipe import (
+    Recipe,
+    float64_if_one_batch,
+    full_rate,
+    no_stream_if_stopping,
+    pick,
+)
 from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
-from skgp.recipes.optimizers import adam
+from skgp.recipes.optimizers import adam, rate_after_fit
 from skgp.recipes.sizes import FoundSizes
-from skgp.recipes.stack import StackSpec, build_stack, move_inducing
+from skgp.recipes.stack import StackSpec, build_stack
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)
@@ -53,13 +59,15 @@ def stack_recipe(
     epochs : Epochs
     """
     beta_reg = DivergenceWeight(estimator.beta_reg) if beta_reg is None else beta_reg
+    one_batch = 1.5 * estimator.batch_size
+    stream_rate = partial(rate_after_fit, one_batch, spec.initial_values.initial_noise)
     return Recipe(
         build=partial(build_stack, spec),
         loss=partial(stack_loss, objective, beta_reg, spec.features.weight_decay),
         optimizer=partial(adam, estimator.learning_rate_init) if optimizer is None else optimizer,
         plan=partial(minibatch_plan, pick(Minibatch, estimator), pick(Stopping, estimator), epochs),
         dtype=partial(float64_if_one_batch, estimator.batch_size),
-        prepare_to_stream=move_inducing,
+        stream_rate=stream_rate if spec.starts_at_optimum else full_rate,
         why_no_stream=no_stream_if_stopping(estimator),
         divergence=beta_reg,
         passes=Passes(estimator.compile),

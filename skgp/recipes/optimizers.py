@@ -12,6 +12,7 @@ from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Adam, NaturalGradient, Optimizer, trainable
 from skgp.fitting.model import Model
 from skgp.recipes.losses import DivergenceWeight
+from skgp.recipes.stack import FEW_INDUCING
 
 # A natural step on one batch can put q(u) far from what suits the next, whose gradients are then a
 # hundred times as large. With the usual memory of a thousand steps, which is most of a fit, noise
@@ -52,6 +53,22 @@ def _share_of_rate(initial_noise: float | None, model: Model, n_batches: int) ->
         return 1.0
     log_var = model.likelihood.noise_var.detach().log().mean()  # geometric, over the outputs
     return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)
+
+
+def rate_after_fit(
+    n_optimal: float, initial_noise: float | None, model: Model, n_fitted: float
+) -> float:
+    """Share of the usual rate that suits a stream after a fit of so many rows.
+
+    A fit of up to `n_optimal` rows, and a GP of all rows, are at an optimum. Steps are as short as
+    the noise asks for, and shorter where each row of the fit is an inducing input, which does not
+    move.
+    """
+    Z = model.stack.top.Z
+    if n_fitted > n_optimal and Z.requires_grad:
+        return 1.0
+    share = 1.0 if Z.requires_grad else min(1.0, math.sqrt(FEW_INDUCING / Z.shape[-2]))
+    return share * _share_of_rate(initial_noise, model, 1)
 
 
 def adam_by_noise(

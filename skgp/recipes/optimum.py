@@ -21,6 +21,7 @@ from skgp.fitting.plans import NO_EARLY_STOPPING
 from skgp.fitting.recipe import Recipe, always_float64, never_repeats
 from skgp.fitting.table import Table
 from skgp.recipes.collapsed import collapsed_plan, observed_rows
+from skgp.recipes.optimizers import rate_after_fit
 
 _MOST_ROWS: Final = 4000  # rows up to which this takes less time than minibatches
 _BOUND_ITERATIONS: Final = 100
@@ -48,7 +49,9 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         conditioned=with_best_posterior,
         repeats=never_repeats,
     )
-    return replace(recipe, full_batch=(_MOST_ROWS, short))
+    # A larger fit ends where it may, but a stream has the plain recipe whatever it goes on from.
+    rate = partial(rate_after_fit, _MOST_ROWS, None)
+    return replace(recipe, full_batch=(_MOST_ROWS, short), stream_rate=rate)
 
 
 def bound_loss(

@@ -314,13 +314,6 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     return model
 
 
-def move_inducing(model: Model) -> None:
-    """Let all inducing inputs move, for rows that are not those of the fit."""
-    for layer in model.stack.layers:
-        if isinstance(layer, SparseLayer):
-            layer.Z.requires_grad_(True)
-
-
 def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> SparseLayer:
     """A top layer of so many GPs at its initial values."""
     number = 1 + below.n_layers

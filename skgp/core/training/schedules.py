@@ -38,12 +38,17 @@ def gentle_cycle(n_usual: int, n_steps: int, progress: float) -> float:
     return min(one_cycle(progress), (1.0 + progress * n_steps) / n_rising)
 
 
+def slower(rate: float, schedule: Schedule, progress: float) -> float:
+    """A schedule at a share of its rate."""
+    return rate * schedule(progress)
+
+
 def continued(schedule: Schedule, progress: float) -> float:
     """A schedule at a tenth of its rate: for a fit that goes on from one that has converged.
 
     At the full rate an optimiser without memory of the gradients leaves the optimum first.
     """
-    return _CONTINUED * schedule(progress)
+    return slower(_CONTINUED, schedule, progress)
 
 
 def regained(n_steps: int, n_batches: int, shares: tuple[float, float], progress: float) -> float:

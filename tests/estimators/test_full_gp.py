@@ -1,0 +1,202 @@
+"""On several batches a GP of all rows is kept that training is not clearly ahead of."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import solve
+
+from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor
+from skgp.core.training.history import History
+from skgp.fitting.full_gp import FullGP
+from skgp.fitting.setup import Setup
+from skgp.recipes import sizes, stack
+from skgp.scoring import nll
+
+BOTH = [PPGPRRegressor, DSPPRegressor]
+FEW = {"batch_size": 50, "max_iter": 2, "random_state": 0}
+
+
+def _smooth(n: int, noise: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, 2))
+    y = np.sin(3 * X[:, 0]) + X[:, 0] * X[:, 1] + noise * rng.standard_normal(n)
+    return X, y
+
+
+def _n_top(model) -> int:
+    return model.model_.stack.top.Z.shape[-2]
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_little_training_is_not_ahead(make) -> None:
+    X, y = _smooth(160, 0.01)
+    new = _smooth(300, 0.01, seed=1)
+    model = make(**FEW).fit(X, y)
+    assert _n_top(model) == len(X)  # held-out rows too
+    assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_) == 1
+    assert model.n_samples_seen_ == len(X)
+    trained = make(**FEW, n_inducing=20).fit(X, y)
+    assert nll(new[1], model.predict_dist(new[0])) < nll(new[1], trained.predict_dist(new[0])) - 1.0
+    exact = ExactGPRegressor(random_state=0).fit(X, y)
+    assert nll(new[1], model.predict_dist(new[0])) < nll(new[1], exact.predict_dist(new[0])) + 0.3
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_it_predicts_as_a_gp_with_its_kernel_does(make) -> None:
+    X, y = _smooth(120, 0.1)
+    model = make(**FEW, normalize_X=False, normalize_y=False, jitter=1e-8).fit(X, y)
+    module = model.model_
+    top, new = module.stack.top, _smooth(7, 0.1, seed=1)[0]
+    with torch.no_grad():
+
+        def inputs(values: np.ndarray) -> torch.Tensor:
+            """What the kernel of the top layer sees."""
+            x = torch.from_numpy(values)
+            if make is PPGPRRegressor:
+                return x[None]
+            below = module.stack.layers[0]
+            h = below.moments(x[None], below.factors()).f_mean[0]
+            return torch.cat([h, x], -1)[None]
+
+        variance, mean = top.kernel.variance.item(), top.mean.item()
+        known = inputs(X)
+        K = variance * top.kernel.Kuf(known, known[0])[0].numpy()
+        cross = variance * top.kernel.Kuf(known, inputs(new)[0])[0].numpy()
+    noise = float(model.noise_variance_)
+    weights = solve(K + noise * np.eye(len(X)), np.column_stack([y - mean, cross]))
+    expected = mean + cross.T @ weights[:, 0]
+    variances = variance + noise - (cross * weights[:, 1:]).sum(0)
+    dist = model.predict_dist(new)
+    assert_allclose(dist.mean(), expected, atol=1e-5)
+    assert_allclose(dist.var(), variances, rtol=1e-4)
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_what_is_clearly_ahead_is_kept_as_it_was_trained(make, monkeypatch) -> None:
+    X, y = _smooth(160, 0.1)
+    monkeypatch.setattr(FullGP, "yields_to", lambda *args: True)
+    model = make(**FEW).fit(X, y)
+    monkeypatch.setattr(sizes, "MOST_UNTRAINED_INDUCING", 159)
+    alone = make(**FEW).fit(X, y)
+    assert _n_top(model) < len(X)
+    assert model.loss_curve_ == alone.loss_curve_
+    assert_array_equal(model.predict(X), alone.predict(X))
+
+
+def test_held_out_rows_may_prefer_what_is_trained() -> None:
+    """Noise that one row in two has, which a GP takes for the same everywhere."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 1))
+    y = rng.standard_normal(600) * np.where(X[:, 0] > 0, 1.0, 0.01)
+    model = PPGPRRegressor(batch_size=100, max_iter=60, n_inducing="auto", random_state=0)
+    model.fit(X, y)
+    assert _n_top(model) < len(X)
+    assert model.n_iter_ > 1
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_inducing": 20},
+        {"early_stopping": False},
+        {"early_stopping": True},
+        {"initial_noise": 0.1},
+        {"covariance": "delta"},
+        {"covariance": "decoupled"},
+    ],
+)
+def test_what_users_choose_stays(params, monkeypatch) -> None:
+    monkeypatch.setattr(FullGP, "__init__", None)
+    model = PPGPRRegressor(**FEW, **params).fit(*_smooth(120, 0.01))
+    assert model.n_iter_ == 2
+
+
+def test_several_outputs_are_trained(monkeypatch) -> None:
+    monkeypatch.setattr(FullGP, "__init__", None)
+    X, y = _smooth(120, 0.01)
+    assert DSPPRegressor(**FEW).fit(X, np.column_stack([y, -y])).n_iter_ == 2
+
+
+def test_given_held_out_rows_judge_and_are_not_trained_on() -> None:
+    X, y = _smooth(160, 0.01)
+    val = _smooth(40, 0.01, seed=1)
+    model = DSPPRegressor(**FEW).fit(X, y, X_val=val[0], y_val=val[1])
+    assert _n_top(model) == model.n_samples_seen_ == 160
+    assert model.best_validation_score_ == pytest.approx(-nll(val[1], model.predict_dist(val[0])))
+
+
+def test_training_ends_that_would_stay_behind(monkeypatch) -> None:
+    seen: list[History] = []
+
+    def noted(self: FullGP, history: History, plan: object) -> bool:
+        seen.append(history)
+        return len(history.loss_curve) == 3
+
+    monkeypatch.setattr(FullGP, "is_out_of_reach", noted)
+    X, y = _smooth(160, 0.01)
+    model = PPGPRRegressor(batch_size=50, max_iter=20, random_state=0).fit(X, y)
+    assert len(seen) == 3
+    assert _n_top(model) == len(X)
+
+
+def test_an_interrupted_fit_is_what_it_was(monkeypatch) -> None:
+    def interrupted(self: FullGP, history: History, plan: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FullGP, "is_out_of_reach", interrupted)
+    with pytest.warns(UserWarning, match="interrupted after 1 of"):
+        model = PPGPRRegressor(batch_size=50, max_iter=20, random_state=0).fit(*_smooth(160, 0.01))
+    assert _n_top(model) == 144
+
+
+def test_without_a_start_of_all_rows_the_trained_model_stays(monkeypatch) -> None:
+    monkeypatch.setattr(FullGP, "fitted", lambda *args: None)
+    model = PPGPRRegressor(**FEW).fit(*_smooth(160, 0.01))
+    assert model.n_iter_ == 2
+
+
+def test_the_kernel_of_many_rows_is_found_from_some(monkeypatch) -> None:
+    asked: list[int] = []
+    subsample = Setup.subsample
+    monkeypatch.setattr(stack, "MOST_FIXED_INDUCING", 100)
+    monkeypatch.setattr(stack, "_FEW_ROWS", 60)
+    monkeypatch.setattr(Setup, "subsample", lambda self, *n: asked.extend(n) or subsample(self, *n))
+    X, y = _smooth(160, 0.01)
+    weights = np.full(160, 3.0)
+    model = PPGPRRegressor(**FEW).fit(X, y, sample_weight=weights)
+    assert asked == [60, 60]  # of the rows that are trained on, and of all
+    assert _n_top(model) == 160
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_a_warm_start_begins_anew(make) -> None:
+    X, y = _smooth(160, 0.01)
+    more = _smooth(200, 0.01, seed=1)
+    model = make(**FEW, warm_start=True).fit(X, y)
+    model.fit(*more)
+    assert_array_equal(model.predict(X), make(**FEW).fit(*more).predict(X))
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_a_stream_goes_on_from_it(make) -> None:
+    X, y = _smooth(160, 0.01)
+    model = make(**FEW).fit(X, y)
+    before = nll(y, model.predict_dist(X))
+    model.partial_fit(*_smooth(120, 0.01, seed=2))
+    assert nll(y, model.predict_dist(X)) < before + 0.1
+
+
+def test_a_checkpoint_has_the_same_end(tmp_path) -> None:
+    X, y = _smooth(160, 0.01)
+    alone = DSPPRegressor(**FEW).fit(X, y)
+    for _ in range(2):  # the second one finds it
+        kept = DSPPRegressor(**FEW, checkpoint=tmp_path / "run.ckpt").fit(X, y)
+        assert kept.n_iter_ == 1
+        assert_array_equal(kept.predict(X), alone.predict(X))
+
+
+def test_restarts_do_not_matter_to_it() -> None:
+    X, y = _smooth(160, 0.01)
+    one, two = (DSPPRegressor(**FEW, n_restarts=n).fit(X, y) for n in (1, 2))
+    assert _n_top(two) == _n_top(one) == 160
