@@ -142,11 +142,3 @@ def _squeezed(fitted: Any, values: Array) -> Array:
     alone = layers.bottom is layers.top and not fitted._output_shape
     shared = isinstance(layers.bottom, SparseGP) and layers.bottom.is_shared
     return values[0] if alone or shared else values
-
-
-def of_scores(validation_scores: list[float]) -> dict[str, Any]:
-    """Fitted attributes of the scores of held-out rows, if there are any."""
-    return {
-        "validation_scores_": list(validation_scores) or None,
-        "best_validation_score_": max(validation_scores, default=None),
-    }

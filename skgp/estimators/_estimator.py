@@ -24,7 +24,6 @@ from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.core.training.progress import KEEPS_NOTHING, Progress
 from skgp.core.training.ranks import Ranks
-from skgp.estimators._attributes import of_scores
 from skgp.estimators._fit_groups import CHANGEABLE
 from skgp.exceptions import InterruptedFitWarning
 from skgp.fitting.affordable import check_affordable, named_allocations
@@ -45,13 +44,14 @@ from skgp.fitting.fit import (
     TargetSpec,
     check_device,
     first_models,
+    fit_table,
     make_table,
     next_model,
     scalar_like,
     scaled_table,
 )
-from skgp.fitting.folds import FoldedRows
-from skgp.fitting.full_gp import fit_or_full_gp
+from skgp.fitting.folds import Fold, FoldedRows
+from skgp.fitting.full_gp import FullGP
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
@@ -193,7 +193,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
         root.call_on_fit_task_begin(estimator=self, X=X, y=y)
         if search.scores and held_out is None:
-            attributes |= of_scores(search.scores)
+            attributes |= {"validation_scores_": search.scores}
         # Also if the fit is interrupted. A stream does not keep the scales of few rows.
         opening = Opening.of(rows).started() if len(rows.X) < FOR_SCALES else None
         attributes |= {"_length": plan.n_epochs, "_opening": opening}
@@ -205,41 +205,43 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             epoch = root.subcontext(task_name="epoch")
             epoch.call_on_fit_task_begin(estimator=self, X=X, y=y)
             so_far = partial(learned, model, history)
-            return bool(
-                epoch.call_on_fit_task_end(
-                    estimator=self, X=X, y=y, reconstruction_attributes=so_far
-                )
+            is_over = epoch.call_on_fit_task_end(
+                estimator=self, X=X, y=y, reconstruction_attributes=so_far
             )
+            return bool(is_over) or (full_gp is not None and full_gp.is_beyond(history, plan))
 
-        validation = None
+        fold = None
         if held_out is not None:
-            validation = scaled_table(held_out, table, table.like, ranks)
+            fold = Fold(table, scaled_table(held_out, table, table.like, ranks))
+        full_gp, instead, coverage = None, None, search.coverage
         with guarded(), limited_threads(len(rows.X)), of_epochs:
-            model, history, known, coverage = fit_or_full_gp(
+            # A plan of averages finds all by held-out rows.
+            if fold is not None and plan.averaged and ranks.n == 1 and not self._continues():
+                of_all = split.whole or rows, targets, pick(Running, self), rng
+                full_gp = FullGP.of(recipe, models[0], fold, *of_all)
+            model, history = fit_table(
                 recipe,
                 models,
                 table,
                 plan,
                 rng,
-                held_out=validation,
-                whole=None if self._continues() else split.whole or rows,
-                targets=targets,
-                running=pick(Running, self),
+                held_out=None if fold is None else fold.held_out,
                 on_epoch=on_epoch,
                 progress=of_epochs,
             )
+            if fold is not None and full_gp is not None:
+                instead = full_gp.in_place_of(model, history, fold)
         n_seen = len(split.rows.X)
-        if known is not table:  # a GP of all rows, held-out ones too, is nothing to go on from
-            attributes["_length"], n_seen = 0, len(known.X)
-        ended = self._fitted_attributes(recipe, known, attributes, model, history)
-        self.__dict__.update(ended)
-        self.n_samples_seen_ = known.n_data
+        if instead is not None:  # it is nothing to go on from
+            model, history, table, coverage = instead
+            attributes["_length"], n_seen = 0, len(table.X)
+        self.__dict__.update(self._fitted_attributes(recipe, table, attributes, model, history))
+        self.n_samples_seen_ = table.n_data
         self._n_rows_seen = self._n_rows_fitted = ranks.count(n_seen)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        if validation is not None and coverage is None:
-            coverage = coverage_of(self.model_, validation)
-        coverage = coverage or search.coverage
-        return diagnose(self.model_, history, plan, known, coverage, search, self.get_params(False))
+        if fold is not None and instead is None:
+            coverage = coverage_of(self.model_, fold.held_out)
+        return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
 
     def _prepared(
         self,
@@ -355,27 +357,24 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         return {name: kept(params[name]) for name in params if name not in self._changeable}
 
     def _fitted_attributes(
-        self,
-        recipe: Recipe,
-        table: Table,
-        remembered: dict[str, Any],
-        model: Model,
-        history: History,
+        self, recipe: Recipe, table: Table, known: dict[str, Any], model: Model, history: History
     ) -> dict[str, Any]:
         """All that prediction needs, apart from the model in training: float64.
 
-        `remembered` are further attributes, which a fit remembers of its targets.
+        `known` are further attributes, which a fit remembers of its targets.
         """
+        scores = list(history.validation_scores) or known.get("validation_scores_")
         fitted = recipe.conditioned(copy.deepcopy(model).double().eval(), table)
         return {
             "model_": fitted,
             "n_iter_": len(history.loss_curve),
             "loss_curve_": list(history.loss_curve),
-            **of_scores(history.validation_scores),
             "_optimizer_state": None,
             "_built_with": self._fixed_parameters(),
             "_beta_reg": recipe.divergence and recipe.divergence(model, table.n_data),
-            **remembered,
+            **known,
+            "validation_scores_": scores,
+            "best_validation_score_": max(scores or [], default=None),
         }
 
     # ------------------------------------------------------------- predict

@@ -57,11 +57,11 @@ class DSPPRegressor(GPRegressor):
         values stand in for all rows. The cost per row and node grows with M^2. A list has a number
         for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
         than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
-        functions that share them. With one output and up to 1,500 distinct inputs, the top layer
-        then has one for each and is not trained, unless the trained model is clearly better on
-        held-out rows (in log density by more than one standard error, and not worse in CRPS by as
-        much). From one batch up to ten, "auto" is three times the square root of the number of
-        rows, at most 300. It is 300 for more rows and for streams.
+        functions that share them. From one batch up to ten it is three times the square root of
+        the number of rows, at most 300. It is 300 for more rows and for streams. With one output
+        and up to 3,000 distinct inputs, the top layer has one for each and is not trained, unless
+        the trained model is clearly better on held-out rows (in log density by more than one
+        standard error, and not worse in CRPS by as much). Such a model has one sigma point.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it

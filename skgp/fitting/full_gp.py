@@ -1,10 +1,9 @@
 """A GP of all rows as it begins: what training on several batches has to be ahead of."""
 
 import copy
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,10 +11,9 @@ import torch
 from skgp.core.subsample import row_keys
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
-from skgp.core.training.progress import Progress
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.coverage import NO_TARGETS, Coverage
-from skgp.fitting.fit import TargetSpec, fit_table, make_table, scaled_table
+from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
@@ -80,7 +78,7 @@ class FullGP:
         search = folded.untrained(full_gp, rng)
         return cls(full_gp, folded, copy.deepcopy(rng), search) if search.scores else None
 
-    def is_out_of_reach(self, history: History, plan: Plan) -> bool:
+    def is_beyond(self, history: History, plan: Plan) -> bool:
         """Whether training that rises as it does would not end ahead."""
         return falls_short(history.validation_scores, self.search.scores[0], plan.max_iter)
 
@@ -89,77 +87,21 @@ class FullGP:
         of_rows = fold.scores_of_rows(self.recipe, model)
         return is_ahead(Search([], 0, NO_TARGETS, of_rows), self.search, [fold.held_out])
 
-    def fitted(self) -> "Outcome | None":
-        """The GP of all rows; None if it has no start."""
+    def in_place_of(
+        self, model: Model, history: History, fold: Fold
+    ) -> tuple[Model, History, Table, Coverage] | None:
+        """The GP, its history, the rows that it knows, and the coverage of held-out ones.
+
+        None if the trained model is better, or was interrupted, or if all rows have no start.
+        """
+        if history.interrupted or self.yields_to(model, fold):
+            return None
         whole = self.folded.whole
         with suppress(NotPositiveDefiniteError):
-            model = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
+            full_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
             with torch.no_grad():
                 batch = whole.batch(whole.ordered())
-                loss = self.recipe.loss(model, batch, 0, n_data=whole.n_data).item()
-            history = History([loss], list(self.search.scores))
-            return Outcome(model, history, whole, self.search.coverage)
+                loss = self.recipe.loss(full_gp, batch, 0, n_data=whole.n_data).item()
+            its_own = History([loss], list(self.search.scores))
+            return full_gp, its_own, whole, self.search.coverage
         return None
-
-
-class Outcome(NamedTuple):
-    """What a fit ends with.
-
-    Attributes
-    ----------
-    model : Model
-    history : History
-    table : Table
-        Rows that the model knows.
-    coverage : Coverage or None
-        Of held-out rows; None if they are those of the training that has led to the model.
-    """
-
-    model: Model
-    history: History
-    table: Table
-    coverage: Coverage | None = None
-
-
-def fit_or_full_gp(
-    recipe: Recipe,
-    models: list[Model],
-    table: Table,
-    plan: Plan,
-    rng: np.random.RandomState,
-    *,
-    held_out: Table | None,
-    whole: Rows | None,
-    targets: TargetSpec,
-    running: Running,
-    on_epoch: Callable[[Model, History], bool],
-    progress: Progress,
-) -> Outcome:
-    """What `fit_table` trains, or a GP of all rows if that is not clearly ahead of it.
-
-    Parameters
-    ----------
-    recipe, models, table, plan, rng, held_out, on_epoch, progress
-        As of `fit_table`.
-    whole : Rows or None
-        All rows; None if the models go on from a fit.
-    targets, running
-        As of `FullGP.of`.
-    """
-    full_gp = None
-    # A plan of averages is one that finds everything by held-out rows.
-    if whole is not None and held_out is not None and plan.averaged and table.ranks.n == 1:
-        fold = Fold(table, held_out)
-        full_gp = FullGP.of(recipe, models[0], fold, whole, targets, running, rng)
-
-    def is_over(model: Model, history: History) -> bool:
-        is_short = full_gp is not None and full_gp.is_out_of_reach(history, plan)
-        return on_epoch(model, history) or is_short
-
-    model, history = fit_table(
-        recipe, models, table, plan, rng, held_out=held_out, on_epoch=is_over, progress=progress
-    )
-    trained = Outcome(model, history, table)
-    if full_gp is None or history.interrupted or full_gp.yields_to(model, fold):
-        return trained
-    return full_gp.fitted() or trained

@@ -8,6 +8,8 @@ from scipy.linalg import solve
 
 from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor
 from skgp.core.training.history import History
+from skgp.exceptions import NotPositiveDefiniteError
+from skgp.fitting.folds import FoldedRows
 from skgp.fitting.full_gp import FullGP
 from skgp.fitting.setup import Setup
 from skgp.recipes import sizes, stack
@@ -133,7 +135,7 @@ def test_training_ends_that_would_stay_behind(monkeypatch) -> None:
         seen.append(history)
         return len(history.loss_curve) == 3
 
-    monkeypatch.setattr(FullGP, "is_out_of_reach", noted)
+    monkeypatch.setattr(FullGP, "is_beyond", noted)
     X, y = _smooth(160, 0.01)
     model = PPGPRRegressor(batch_size=50, max_iter=20, random_state=0).fit(X, y)
     assert len(seen) == 3
@@ -144,14 +146,21 @@ def test_an_interrupted_fit_is_what_it_was(monkeypatch) -> None:
     def interrupted(self: FullGP, history: History, plan: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(FullGP, "is_out_of_reach", interrupted)
+    monkeypatch.setattr(FullGP, "is_beyond", interrupted)
     with pytest.warns(UserWarning, match="interrupted after 1 of"):
         model = PPGPRRegressor(batch_size=50, max_iter=20, random_state=0).fit(*_smooth(160, 0.01))
     assert _n_top(model) == 144
 
 
 def test_without_a_start_of_all_rows_the_trained_model_stays(monkeypatch) -> None:
-    monkeypatch.setattr(FullGP, "fitted", lambda *args: None)
+    begin = FoldedRows.first_model
+
+    def failing(folded: FoldedRows, recipe: object, table: object, rng: object) -> object:
+        if table is folded.whole:
+            raise NotPositiveDefiniteError("")
+        return begin(folded, recipe, table, rng)
+
+    monkeypatch.setattr(FoldedRows, "first_model", failing)
     model = PPGPRRegressor(**FEW).fit(*_smooth(160, 0.01))
     assert model.n_iter_ == 2
 
