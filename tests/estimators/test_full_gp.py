@@ -38,6 +38,7 @@ def test_little_training_is_not_ahead(make) -> None:
     assert _n_top(model) == len(X)  # held-out rows too
     assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_) == 1
     assert model.n_samples_seen_ == len(X)
+    assert "n_components=1" in repr(model.predict_dist(X))  # of flat functions nodes are the same
     trained = make(**FEW, n_inducing=20).fit(X, y)
     assert nll(new[1], model.predict_dist(new[0])) < nll(new[1], trained.predict_dist(new[0])) - 1.0
     exact = ExactGPRegressor(random_state=0).fit(X, y)
@@ -167,7 +168,14 @@ def test_without_a_start_of_all_rows_the_trained_model_stays(monkeypatch) -> Non
 
 def test_the_kernel_of_many_rows_is_found_from_some(monkeypatch) -> None:
     asked: list[int] = []
-    subsample = Setup.subsample
+    weights_of: list[np.ndarray] = []
+    subsample, start = Setup.subsample, stack.start_hyperparameters
+
+    def noted(layer: object, x: torch.Tensor, y: object, weight: torch.Tensor, *args, **kwargs):
+        weights_of.append(weight.numpy())
+        return start(layer, x, y, weight, *args, **kwargs)
+
+    monkeypatch.setattr(stack, "start_hyperparameters", noted)
     monkeypatch.setattr(stack, "MOST_FIXED_INDUCING", 100)
     monkeypatch.setattr(stack, "_FEW_ROWS", 60)
     monkeypatch.setattr(Setup, "subsample", lambda self, *n: asked.extend(n) or subsample(self, *n))
@@ -175,6 +183,10 @@ def test_the_kernel_of_many_rows_is_found_from_some(monkeypatch) -> None:
     weights = np.full(160, 3.0)
     model = PPGPRRegressor(**FEW).fit(X, y, sample_weight=weights)
     assert asked == [60, 60]  # of the rows that are trained on, and of all
+    few = [weight for weight in weights_of if len(weight) < 100]
+    assert len(few) == 2
+    for weight in few:  # each row for itself
+        assert_allclose(weight, weights_of[0][0])
     assert _n_top(model) == 160
 
 
