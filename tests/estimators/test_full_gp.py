@@ -38,7 +38,7 @@ def test_little_training_is_not_ahead(make) -> None:
     assert _n_top(model) == len(X)  # held-out rows too
     assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_) == 1
     assert model.n_samples_seen_ == len(X)
-    assert "n_components=1" in repr(model.predict_dist(X))  # of flat functions nodes are the same
+    assert "n_components=1)" in repr(model.predict_dist(X))  # of flat functions nodes are the same
     trained = make(**FEW, n_inducing=20).fit(X, y)
     assert nll(new[1], model.predict_dist(new[0])) < nll(new[1], trained.predict_dist(new[0])) - 1.0
     exact = ExactGPRegressor(random_state=0).fit(X, y)
@@ -201,11 +201,12 @@ def test_a_warm_start_begins_anew(make) -> None:
 
 @pytest.mark.parametrize("make", BOTH)
 def test_a_stream_goes_on_from_it(make) -> None:
-    X, y = _smooth(160, 0.01)
-    model = make(**FEW).fit(X, y)
+    X, y = _smooth(300, 0.01, seed=5)
+    model = make(**FEW).fit(*_smooth(160, 0.01))
     before = nll(y, model.predict_dist(X))
-    model.partial_fit(*_smooth(120, 0.01, seed=2))
-    assert nll(y, model.predict_dist(X)) < before + 0.1
+    for seed in range(2, 10):  # in single precision it would lose up to 0.8
+        model.partial_fit(*_smooth(120, 0.01, seed=seed))
+    assert nll(y, model.predict_dist(X)) < before + 0.05
 
 
 def test_a_checkpoint_has_the_same_end(tmp_path) -> None:
