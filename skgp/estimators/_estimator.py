@@ -218,7 +218,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             # A plan of averages finds all by held-out rows.
             if fold is not None and plan.averaged and ranks.n == 1 and not self._continues():
                 of_all = split.whole or rows, targets, pick(Running, self), rng
-                full_gp = FullGP.of(recipe, models[0], fold, *of_all)
+                full_gp = FullGP.of(recipe, models[0], plan, fold, *of_all)
             model, history = fit_table(
                 recipe,
                 models,

@@ -16,6 +16,7 @@ from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
+from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import Search, falls_short, is_ahead
@@ -47,6 +48,7 @@ class FullGP:
         cls,
         recipe: Recipe,
         model: Model,
+        plan: Plan,
         fold: Fold,
         whole: Rows,
         targets: TargetSpec,
@@ -59,6 +61,8 @@ class FullGP:
         ----------
         recipe : Recipe
         model : Model
+        plan : Plan
+            Of the training.
         fold : Fold
             Rows to train on and held-out rows.
         whole : Rows
@@ -68,6 +72,8 @@ class FullGP:
         rng : RandomState
             It stays as it is.
         """
+        if plan.n_batches(len(whole.X)) > FEW_BATCHES:  # of few inputs, which 300 stand for
+            return None
         full_gp = recipe.full_gp(model, len(np.unique(row_keys(whole.X))))
         if full_gp is None:
             return None

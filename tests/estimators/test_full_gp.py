@@ -121,6 +121,13 @@ def test_several_outputs_are_trained(monkeypatch) -> None:
     assert DSPPRegressor(**FEW).fit(X, np.column_stack([y, -y])).n_iter_ == 2
 
 
+def test_many_rows_of_few_inputs_are_trained(monkeypatch) -> None:
+    monkeypatch.setattr(FullGP, "__init__", None)
+    X, y = _smooth(55, 0.01)
+    y = np.tile(y, 10) + 0.1 * np.random.default_rng(1).standard_normal(550)
+    assert PPGPRRegressor(**FEW).fit(np.tile(X, (10, 1)), y).n_iter_ == 2
+
+
 def test_given_held_out_rows_judge_and_are_not_trained_on() -> None:
     X, y = _smooth(160, 0.01)
     val = _smooth(40, 0.01, seed=1)
