@@ -58,11 +58,11 @@ def _share_of_rate(initial_noise: float | None, model: Model, n_batches: int) ->
 def rate_after_fit(
     n_optimal: float, initial_noise: float | None, model: Model, n_fitted: float
 ) -> float:
-    """Share of the usual rate that suits a stream after a fit of so many rows.
+    """Learning rate, relative to the usual one, in a stream that goes on from a fit.
 
-    A fit of up to `n_optimal` rows, and a GP of all rows, are at an optimum. Steps are as short as
-    the noise asks for, and shorter where each row of the fit is an inducing input, which does not
-    move.
+    A fit of up to `n_optimal` rows is at an optimum, and so is one in which each row is an inducing
+    input. The rate falls with the noise, as in a fit, and with the root of the number of such
+    inducing inputs.
     """
     Z = model.stack.top.Z
     if n_fitted > n_optimal and Z.requires_grad:

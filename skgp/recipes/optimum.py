@@ -49,7 +49,7 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         conditioned=with_best_posterior,
         repeats=never_repeats,
     )
-    # A larger fit ends where it may, but a stream has the plain recipe whatever it goes on from.
+    # A stream uses the plain recipe, also after a fit that has ended at the optimum.
     rate = partial(rate_after_fit, _MOST_ROWS, None)
     return replace(recipe, full_batch=(_MOST_ROWS, short), stream_rate=rate)
 

@@ -44,8 +44,8 @@ ALL_INDUCING: Final = 600  # the most where each row may be one
 # The same, where none of them moves: such a model needs few iterations, though each takes longer
 # than with 300 that move, or is not trained at all.
 MOST_FIXED_INDUCING: Final = 1500
-MOST_UNTRAINED_INDUCING: Final = 3000
-_FEW_ROWS: Final = 1000  # from which the kernel of a GP of more than that is found
+MOST_UNTRAINED_INDUCING: Final = 3000  # where they belong to a GP that is not trained
+_FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from if there are many
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
@@ -339,7 +339,7 @@ def _start(
         few, weight = setup.subsample()
         if spec.is_flat and len(few) > MOST_FIXED_INDUCING:
             few, _ = setup.subsample(_FEW_ROWS)
-            weight = setup.observed_weight[few]  # without inducing inputs they stand for no others
+            weight = setup.observed_weight[few]  # each row stands for itself alone
         rows, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
         noise_var = start_hyperparameters(started, *rows, INITIAL_NOISE, refined=refined)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
