@@ -72,7 +72,7 @@ class FullGP:
         rng : RandomState
             It stays as it is.
         """
-        if plan.n_batches(len(whole.X)) > FEW_BATCHES:  # they have few distinct inputs, for which 300 do
+        if plan.n_batches(len(whole.X)) > FEW_BATCHES:  # of few distinct inputs
             return None
         full_gp = recipe.full_gp(model, len(np.unique(row_keys(whole.X))))
         if full_gp is None:
