@@ -68,7 +68,7 @@ LEVELS = (
     ),
     (
         "skgp.fitting.cross_validation",
-        "skgp.fitting.full_gp",
+        "skgp.fitting.untrained_gp",
         "skgp.recipes.chain",
         "skgp.recipes.losses",
         "skgp.recipes.mixing",

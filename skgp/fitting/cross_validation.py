@@ -50,17 +50,17 @@ def found_plan(
             "early_stopping=False, or fewer rows per batch"
         )
     models = _better_start(recipe, models, folded, plan, rng)
-    full_gp = recipe.full_gp(models[0], folded.n_distinct)
-    untrained = NO_SEARCH if full_gp is None else folded.untrained(full_gp, rng)
+    untrained_gp = recipe.untrained_gp(models[0], folded.n_distinct)
+    untrained = NO_SEARCH if untrained_gp is None else folded.untrained(untrained_gp, rng)
     goal = max(untrained.scores, default=-math.inf)
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
     if not scores:
         return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
     held_out = [fold.held_out for fold in folded.folds]
-    if full_gp is not None and untrained.scores and not is_ahead(search, untrained, held_out):
+    if untrained_gp is not None and untrained.scores and not is_ahead(search, untrained, held_out):
         with suppress(NotPositiveDefiniteError):
-            model = folded.first_model(full_gp, whole, copy.deepcopy(rng))
+            model = folded.first_model(untrained_gp, whole, copy.deepcopy(rng))
             return [model], replace(limited_plan(plan, 1), schedule=no_step), untrained
     return models, limited_plan(plan, best_length(scores, plan.tol)), search
 

@@ -103,8 +103,8 @@ class Sizes(Protocol):
         None if the model has enough.
         """
 
-    def full_gp(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
-        """With all of n distinct inputs as inducing inputs, which predicts well as it begins.
+    def untrained_gp(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
+        """With all of n distinct inputs, or many, as inducing inputs: it predicts well untrained.
 
         None if there are too many.
         """
@@ -183,12 +183,12 @@ class Recipe:
         build = None if self.sizes is None else self.sizes.larger(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
-    def full_gp(self, model: Model, n_distinct: int) -> "Recipe | None":
+    def untrained_gp(self, model: Model, n_distinct: int) -> "Recipe | None":
         """The recipe of models that held-out rows may prefer, as they begin, to this one trained.
 
         None if there is none for so many distinct inputs.
         """
-        build = None if self.sizes is None else self.sizes.full_gp(model, n_distinct)
+        build = None if self.sizes is None else self.sizes.untrained_gp(model, n_distinct)
         return None if build is None else replace(self, build=build)
 
     def of_folds(self, model: Model) -> "Recipe":

@@ -18,6 +18,7 @@ from skgp.recipes.stack import (
 )
 
 _ALL_ROWS: Final = 2**62
+_MOST_UNTRAINED_ROWS: Final = 10_000  # with different inputs: half a minute on one thread
 
 Build = Callable[[Setup], Model]
 
@@ -50,10 +51,11 @@ class FoundSizes:
             return None
         return self._build(model, [*hidden, ALL_INDUCING])
 
-    def full_gp(self, model: Model, n_distinct: int) -> Build | None:
+    def untrained_gp(self, model: Model, n_distinct: int) -> Build | None:
         """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
-        None if there are too many, or if q(u) is a point or has two bases.
+        If there are many, it has some as inducing inputs, and q(u) at its optimum. None if there are
+        too many, or if q(u) is a point or has two bases.
         """
         spec = self.spec
         *hidden, _ = _n_inducing(model)
@@ -61,7 +63,7 @@ class FoundSizes:
         is_plain = spec.covariance in ("full", "diagonal", "natural")
         if not (is_apt and is_plain) or len(model.stack.top.kernel.variance) > 1:
             return None
-        if n_distinct > MOST_UNTRAINED_INDUCING:
+        if n_distinct > _MOST_UNTRAINED_ROWS:
             return None
         covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
         # All rows are one batch of it, for it is not trained.

@@ -44,7 +44,7 @@ ALL_INDUCING: Final = 600  # the most where each row may be one
 # The same, where none of them moves: such a model needs few iterations, though each takes longer
 # than with 300 that move, or is not trained at all.
 MOST_FIXED_INDUCING: Final = 1500
-MOST_UNTRAINED_INDUCING: Final = 3000  # where they belong to a GP that is not trained
+MOST_UNTRAINED_INDUCING: Final = 3000  # of a GP that is not trained
 _FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from if there are many
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the

@@ -24,7 +24,7 @@ from skgp.fitting.table import Table
 
 
 @dataclass(frozen=True)
-class FullGP:
+class UntrainedGP:
     """A GP whose inducing inputs are all inputs, scored on the held-out rows of a fit.
 
     Attributes
@@ -74,15 +74,15 @@ class FullGP:
         """
         if plan.n_batches(len(whole.X)) > FEW_BATCHES:  # of few distinct inputs
             return None
-        full_gp = recipe.full_gp(model, len(np.unique(row_keys(whole.X))))
-        if full_gp is None:
+        untrained_gp = recipe.untrained_gp(model, len(np.unique(row_keys(whole.X))))
+        if untrained_gp is None:
             return None
         like = fold.table.like.double()
         parts = fold.table.rows, fold.held_out.rows
         alike = Fold(*(scaled_table(rows, fold.table, like) for rows in parts))
         folded = FoldedRows(make_table(whole, targets, running, like), [alike], targets, running)
-        search = folded.untrained(full_gp, rng)
-        return cls(full_gp, folded, copy.deepcopy(rng), search) if search.scores else None
+        search = folded.untrained(untrained_gp, rng)
+        return cls(untrained_gp, folded, copy.deepcopy(rng), search) if search.scores else None
 
     def is_beyond(self, history: History, plan: Plan) -> bool:
         """Whether training that rises as it does would not end ahead."""
@@ -104,10 +104,10 @@ class FullGP:
             return None
         whole = self.folded.whole
         with suppress(NotPositiveDefiniteError):
-            full_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
+            untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
             with torch.no_grad():
                 batch = whole.batch(whole.ordered())
-                loss = self.recipe.loss(full_gp, batch, 0, n_data=whole.n_data).item()
+                loss = self.recipe.loss(untrained_gp, batch, 0, n_data=whole.n_data).item()
             its_own = History([loss], list(self.search.scores))
-            return full_gp, its_own, whole, self.search.coverage
+            return untrained_gp, its_own, whole, self.search.coverage
         return None

@@ -10,7 +10,7 @@ from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor
 from skgp.core.training.history import History
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.folds import FoldedRows
-from skgp.fitting.full_gp import FullGP
+from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.fitting.setup import Setup
 from skgp.recipes import sizes, stack
 from skgp.scoring import nll
@@ -78,7 +78,7 @@ def test_it_predicts_as_a_gp_with_its_kernel_does(make) -> None:
 @pytest.mark.parametrize("make", BOTH)
 def test_what_is_clearly_ahead_is_kept_as_it_was_trained(make, monkeypatch) -> None:
     X, y = _smooth(160, 0.1)
-    monkeypatch.setattr(FullGP, "yields_to", lambda *args: True)
+    monkeypatch.setattr(UntrainedGP, "yields_to", lambda *args: True)
     model = make(**FEW).fit(X, y)
     monkeypatch.setattr(sizes, "MOST_UNTRAINED_INDUCING", 159)
     alone = make(**FEW).fit(X, y)
@@ -110,19 +110,19 @@ def test_held_out_rows_may_prefer_what_is_trained() -> None:
     ],
 )
 def test_what_users_choose_stays(params, monkeypatch) -> None:
-    monkeypatch.setattr(FullGP, "__init__", None)
+    monkeypatch.setattr(UntrainedGP, "__init__", None)
     model = PPGPRRegressor(**FEW, **params).fit(*_smooth(120, 0.01))
     assert model.n_iter_ == 2
 
 
 def test_several_outputs_are_trained(monkeypatch) -> None:
-    monkeypatch.setattr(FullGP, "__init__", None)
+    monkeypatch.setattr(UntrainedGP, "__init__", None)
     X, y = _smooth(120, 0.01)
     assert DSPPRegressor(**FEW).fit(X, np.column_stack([y, -y])).n_iter_ == 2
 
 
 def test_many_rows_of_few_inputs_are_trained(monkeypatch) -> None:
-    monkeypatch.setattr(FullGP, "__init__", None)
+    monkeypatch.setattr(UntrainedGP, "__init__", None)
     X, y = _smooth(55, 0.01)
     y = np.tile(y, 10) + 0.1 * np.random.default_rng(1).standard_normal(550)
     assert PPGPRRegressor(**FEW).fit(np.tile(X, (10, 1)), y).n_iter_ == 2
@@ -139,11 +139,11 @@ def test_given_held_out_rows_judge_and_are_not_trained_on() -> None:
 def test_training_ends_that_would_stay_behind(monkeypatch) -> None:
     seen: list[History] = []
 
-    def noted(self: FullGP, history: History, plan: object) -> bool:
+    def noted(self: UntrainedGP, history: History, plan: object) -> bool:
         seen.append(history)
         return len(history.loss_curve) == 3
 
-    monkeypatch.setattr(FullGP, "is_beyond", noted)
+    monkeypatch.setattr(UntrainedGP, "is_beyond", noted)
     X, y = _smooth(160, 0.01)
     model = PPGPRRegressor(batch_size=50, max_iter=20, random_state=0).fit(X, y)
     assert len(seen) == 3
@@ -151,10 +151,10 @@ def test_training_ends_that_would_stay_behind(monkeypatch) -> None:
 
 
 def test_an_interrupted_fit_is_what_it_was(monkeypatch) -> None:
-    def interrupted(self: FullGP, history: History, plan: object) -> bool:
+    def interrupted(self: UntrainedGP, history: History, plan: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(FullGP, "is_beyond", interrupted)
+    monkeypatch.setattr(UntrainedGP, "is_beyond", interrupted)
     with pytest.warns(UserWarning, match="interrupted after 1 of"):
         model = PPGPRRegressor(batch_size=50, max_iter=20, random_state=0).fit(*_smooth(160, 0.01))
     assert _n_top(model) == 144
