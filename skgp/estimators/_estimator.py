@@ -208,7 +208,9 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             is_over = epoch.call_on_fit_task_end(
                 estimator=self, X=X, y=y, reconstruction_attributes=so_far
             )
-            return bool(is_over) or (untrained_gp is not None and untrained_gp.is_beyond(history, plan))
+            return bool(is_over) or (
+                untrained_gp is not None and untrained_gp.is_beyond(history, plan)
+            )
 
         fold = None
         if held_out is not None:

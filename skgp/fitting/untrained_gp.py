@@ -1,9 +1,9 @@
-"""A GP of all rows as it begins: what training on several batches has to be ahead of."""
+"""A GP as it begins: what training on several batches has to be ahead of."""
 
 import copy
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 import torch
@@ -16,16 +16,18 @@ from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
-from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import Search, falls_short, is_ahead
 from skgp.fitting.table import Table
 
+_MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
+_CHUNK: Final = 2048  # rows whose loss is computed at once
+
 
 @dataclass(frozen=True)
 class UntrainedGP:
-    """A GP whose inducing inputs are all inputs, scored on the held-out rows of a fit.
+    """A GP whose inducing inputs are all inputs, or many, scored on the held-out rows of a fit.
 
     Attributes
     ----------
@@ -72,7 +74,7 @@ class UntrainedGP:
         rng : RandomState
             It stays as it is.
         """
-        if plan.n_batches(len(whole.X)) > FEW_BATCHES:  # of few distinct inputs
+        if plan.n_batches(len(whole.X)) > _MOST_BATCHES:
             return None
         untrained_gp = recipe.untrained_gp(model, len(np.unique(row_keys(whole.X))))
         if untrained_gp is None:
@@ -106,8 +108,12 @@ class UntrainedGP:
         with suppress(NotPositiveDefiniteError):
             untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
             with torch.no_grad():
-                batch = whole.batch(whole.ordered())
-                loss = self.recipe.loss(untrained_gp, batch, 0, n_data=whole.n_data).item()
-            its_own = History([loss], list(self.search.scores))
+                chunks = whole.ordered().split(_CHUNK)
+                losses = [self._loss(untrained_gp, chunk) * len(chunk) for chunk in chunks]
+            its_own = History([sum(losses) / len(whole)], list(self.search.scores))
             return untrained_gp, its_own, whole, self.search.coverage
         return None
+
+    def _loss(self, model: Model, rows: torch.Tensor) -> float:
+        whole = self.folded.whole
+        return self.recipe.loss(model, whole.batch(rows), 0, n_data=whole.n_data).item()

@@ -18,7 +18,9 @@ from skgp.recipes.stack import (
 )
 
 _ALL_ROWS: Final = 2**62
-_MOST_UNTRAINED_ROWS: Final = 10_000  # with different inputs: half a minute on one thread
+_MOST_UNTRAINED_ROWS: Final = 20_000  # with different inputs
+# Of a GP of so many that not all are inducing inputs. With 3,000 it takes twice the time.
+_MANY_UNTRAINED: Final = 2000
 
 Build = Callable[[Setup], Model]
 
@@ -68,7 +70,9 @@ class FoundSizes:
         covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
         # All rows are one batch of it, for it is not trained.
         whole = replace(spec, is_flat=True, covariance=covariance, batch_size=_ALL_ROWS)
-        return FoundSizes(whole)._build(model, [*hidden, MOST_UNTRAINED_INDUCING])
+        is_full = n_distinct <= MOST_UNTRAINED_INDUCING
+        n_top = MOST_UNTRAINED_INDUCING if is_full else _MANY_UNTRAINED
+        return FoundSizes(whole)._build(model, [*hidden, n_top])
 
     def _build(self, model: Model, n_inducing: int | Sequence[int]) -> Build:
         """The build of the stack with so many inducing inputs in its layers.
