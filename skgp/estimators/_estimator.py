@@ -51,7 +51,6 @@ from skgp.fitting.fit import (
     scaled_table,
 )
 from skgp.fitting.folds import Fold, FoldedRows
-from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.fitting.model import Model
 from skgp.fitting.outliers import find_outliers
 from skgp.fitting.plans import UNKNOWN_LENGTH, continued_plan
@@ -62,6 +61,7 @@ from skgp.fitting.search import NO_SEARCH, Search
 from skgp.fitting.splits import Split
 from skgp.fitting.stream import FOR_SCALES, Opening, enough_rows
 from skgp.fitting.table import Table
+from skgp.fitting.untrained_gp import UntrainedGP
 
 
 class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
@@ -208,19 +208,17 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             is_over = epoch.call_on_fit_task_end(
                 estimator=self, X=X, y=y, reconstruction_attributes=so_far
             )
-            return bool(is_over) or (
-                untrained_gp is not None and untrained_gp.is_beyond(history, plan)
-            )
+            return bool(is_over) or (untrained is not None and untrained.is_beyond(history, plan))
 
         fold = None
         if held_out is not None:
             fold = Fold(table, scaled_table(held_out, table, table.like, ranks))
-        untrained_gp, instead, coverage = None, None, search.coverage
+        untrained, instead, coverage = None, None, search.coverage
         with guarded(), limited_threads(len(rows.X)), of_epochs:
             # A plan of averages finds all by held-out rows.
             if fold is not None and plan.averaged and ranks.n == 1 and not self._continues():
                 of_all = split.whole or rows, targets, pick(Running, self), rng
-                untrained_gp = UntrainedGP.of(recipe, models[0], plan, fold, *of_all)
+                untrained = UntrainedGP.of(recipe, models[0], plan, fold, *of_all)
             model, history = fit_table(
                 recipe,
                 models,
@@ -231,8 +229,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 on_epoch=on_epoch,
                 progress=of_epochs,
             )
-            if fold is not None and untrained_gp is not None:
-                instead = untrained_gp.in_place_of(model, history, fold)
+            if fold is not None and untrained is not None:
+                instead = untrained.in_place_of(model, history, fold)
         n_seen = len(split.rows.X)
         if instead is not None:  # it is nothing to go on from
             model, history, table, coverage = instead

@@ -23,7 +23,8 @@ from skgp.fitting.table import Table
 from skgp.recipes.collapsed import collapsed_plan, observed_rows
 from skgp.recipes.optimizers import rate_after_fit
 
-# Up to 4,000 rows this takes less time than minibatches; then half as much again, which is worth it.
+# Up to 4,000 rows this takes less time than minibatches, then up to half as much again: without
+# noise those stay far from the optimum.
 _MOST_ROWS: Final = 20_000
 _BOUND_ITERATIONS: Final = 100
 _SHORTEST: Final = 3e-4  # lengthscale, in standard deviations of the input

@@ -56,8 +56,8 @@ class FoundSizes:
     def untrained_gp(self, model: Model, n_distinct: int) -> Build | None:
         """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
 
-        If there are many, it has some as inducing inputs, and q(u) at its optimum. None if there are
-        too many, or if q(u) is a point or has two bases.
+        Of many distinct inputs it has 2,000 inducing inputs, and q(u) at its optimum. None if there
+        are too many, or if q(u) is a point or has two bases.
         """
         spec = self.spec
         *hidden, _ = _n_inducing(model)

@@ -10,8 +10,8 @@ from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor
 from skgp.core.training.history import History
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.folds import FoldedRows
-from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.fitting.setup import Setup
+from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.recipes import sizes, stack
 from skgp.scoring import nll
 
