@@ -156,7 +156,7 @@ SHARED: Final[dict[str, str]] = {
         n_samples_seen_ : float
             Number of rows trained on, or the sum of their weights, over all chunks of a stream.
         n_iter_ : int
-            Epochs trained, or iterations of L-BFGS; 1 if a GP of all rows was kept as it begins.
+            Epochs trained, or iterations of L-BFGS; 1 if a GP was kept as it begins.
         loss_curve_ : list of float
             Mean training loss of each epoch, nats per row.
         """,

@@ -59,10 +59,10 @@ class DSPPRegressor(GPRegressor):
         than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
         functions that share them. From one batch up to ten it is three times the square root of
         the number of rows, at most 300. It is 300 for more rows and for streams. With one output,
-        up to ten batches and 3,000 distinct inputs, the top layer has one for each and is not
-        trained, unless the trained model is clearly better on held-out rows (in log density by more
-        than one standard error, and not worse in CRPS by as much). Such a model has one sigma
-        point.
+        up to twenty batches and 20,000 distinct inputs, the top layer has one for each, or 2,000
+        beyond 3,000, and is not trained, unless the trained model is clearly better on held-out
+        rows (in log density by more than one standard error, and not worse in CRPS by as much).
+        Such a model has one sigma point.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it

@@ -50,10 +50,10 @@ class PPGPRRegressor(GPRegressor):
         Number M of inducing inputs: points, initialised by k-means, whose function values stand in
         for all rows. More of them follow finer detail; the cost per row grows with M^2. With
         covariance="decoupled" these serve the variance. "auto" is 300, but with one output and up
-        to 600 distinct inputs the number of these. Up to 3,000 distinct inputs (and ten batches) a
-        model with all of them, not trained, is kept unless a trained one is clearly better on
-        held-out rows: in log density by more than one standard error, and not worse in CRPS by as
-        much.
+        to 600 distinct inputs the number of these. Up to 20,000 distinct inputs (and twenty
+        batches) a model with all of them, or 2,000 beyond 3,000, not trained, is kept unless a
+        trained one is clearly better on held-out rows: in log density by more than one standard
+        error, and not worse in CRPS by as much.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is

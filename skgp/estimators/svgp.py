@@ -39,7 +39,7 @@ from skgp.recipes.warping import Warping
 class SVGPRegressor(GPRegressor):
     r"""Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.
 
-    The fit maximises the evidence lower bound: of one target on up to 4,000 rows directly, else by
+    The fit maximises the evidence lower bound: of one target on up to 20,000 rows directly, else by
     minibatches (see `max_iter`). The predictive distribution of a row is one normal, and most of
     its variance is noise that is the same for all rows.
 
