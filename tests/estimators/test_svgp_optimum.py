@@ -22,6 +22,7 @@ from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.rows import Rows
 from skgp.fitting.table import Table
 from skgp.recipes import optimum
+from skgp.scoring import nll
 
 
 @pytest.fixture
@@ -190,6 +191,14 @@ def test_long_tables_and_several_outputs_are_trained_by_minibatches(table, monke
     assert recipe.for_rows(Rows(X, y, None))[0] is recipe
     fitted = SVGPRegressor(n_inducing=5, random_state=0).fit(X, y)
     assert fitted.n_iter_ == 500
+
+
+def test_many_rows_without_noise_are_learned():
+    """Minibatches end at -3.9 here."""
+    X = np.random.default_rng(0).uniform(-2, 2, (4100, 1))
+    y = np.sin(3 * X[:, 0])
+    model = SVGPRegressor(n_inducing=20, random_state=0).fit(X, y)
+    assert nll(y, model.predict_dist(X)) < -4.5
 
 
 def test_warm_start_stays_at_the_optimum(table):

@@ -9,6 +9,7 @@ from scipy.linalg import solve
 from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor
 from skgp.core.training.history import History
 from skgp.exceptions import NotPositiveDefiniteError
+from skgp.fitting import untrained_gp
 from skgp.fitting.folds import FoldedRows
 from skgp.fitting.setup import Setup
 from skgp.fitting.untrained_gp import UntrainedGP
@@ -151,6 +152,13 @@ def test_many_rows_of_few_inputs_are_trained(monkeypatch) -> None:
     X, y = _smooth(55, 0.01)
     y = np.tile(y, 20) + 0.1 * np.random.default_rng(1).standard_normal(1100)
     assert PPGPRRegressor(**FEW).fit(np.tile(X, (20, 1)), y).n_iter_ == 2
+
+
+def test_its_loss_is_that_of_all_rows_at_once(monkeypatch) -> None:
+    X, y = _smooth(160, 0.1)
+    at_once = PPGPRRegressor(**FEW).fit(X, y).loss_curve_
+    monkeypatch.setattr(untrained_gp, "_CHUNK", 37)  # the last chunk has 12 rows
+    assert_allclose(PPGPRRegressor(**FEW).fit(X, y).loss_curve_, at_once, rtol=1e-9)
 
 
 def test_given_held_out_rows_judge_and_are_not_trained_on() -> None:
