@@ -19,7 +19,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.optimum import with_optimum
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import MOST_FIXED_INDUCING, InitialValues, StackSpec
+from skgp.recipes.stack import MANY_INDUCING, MOST_FIXED_INDUCING, InitialValues, StackSpec
 from skgp.recipes.tops import orthogonal_top
 from skgp.recipes.warping import Warping
 
@@ -194,5 +194,6 @@ class SVGPRegressor(GPRegressor):
             return recipe
         spec = replace(spec, start="given", all_inducing=MOST_FIXED_INDUCING)
         short = stack_recipe(self, spec, objective=objective, optimizer=optimizer)
+        n_inducing = MANY_INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
         is_standardised = self.normalize_X and self.normalize_y
-        return with_optimum(recipe, short, is_standardised=is_standardised)
+        return with_optimum(recipe, short, n_inducing, is_standardised=is_standardised)

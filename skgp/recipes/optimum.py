@@ -23,14 +23,18 @@ from skgp.fitting.table import Table
 from skgp.recipes.collapsed import collapsed_plan, observed_rows
 from skgp.recipes.optimizers import rate_after_fit
 
-# Up to 4,000 rows this takes less time than minibatches, then up to half as much again: without
-# noise those stay far from the optimum.
+_FEW_ROWS: Final = 4000  # up to which this takes less time than minibatches
+# Up to which it takes up to twice the time, but without noise those stay far from the optimum.
 _MOST_ROWS: Final = 20_000
+# Rows times inducing inputs beyond few rows, of which there are several matrices at a time.
+_MOST_ENTRIES: Final = 6_000_000
 _BOUND_ITERATIONS: Final = 100
 _SHORTEST: Final = 3e-4  # lengthscale, in standard deviations of the input
 
 
-def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Recipe:
+def with_optimum(
+    recipe: Recipe, short: Recipe, n_inducing: int, *, is_standardised: bool
+) -> Recipe:
     """A recipe that maximises the bound of a short table of one output with q(u) integrated out.
 
     Parameters
@@ -39,6 +43,8 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         Of a sparse GP with a full covariance that maximises the evidence lower bound.
     short : Recipe
         The same, of a model that begins anywhere.
+    n_inducing : int
+        Inducing inputs of the model of many rows.
     is_standardised : bool
         Whether inputs and targets are, as the weak prior of the kernel expects.
     """
@@ -52,8 +58,9 @@ def with_optimum(recipe: Recipe, short: Recipe, *, is_standardised: bool) -> Rec
         repeats=never_repeats,
     )
     # A stream uses the plain recipe, also after a fit that has ended at the optimum.
-    rate = partial(rate_after_fit, _MOST_ROWS, None)
-    return replace(recipe, full_batch=(_MOST_ROWS, short), stream_rate=rate)
+    most = max(_FEW_ROWS, min(_MOST_ROWS, _MOST_ENTRIES // n_inducing))
+    rate = partial(rate_after_fit, most, None)
+    return replace(recipe, full_batch=(most, short), stream_rate=rate)
 
 
 def bound_loss(

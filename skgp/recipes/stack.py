@@ -165,9 +165,10 @@ def sparse_top(
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
     if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
         layer.jitter *= _KEPT_JITTER
-        # Where each row is one, the matrix Kuu is close to singular: its factor, and with it what
-        # the whitened variables mean, changes with the smallest move, and there is none to gain.
-        layer.Z.requires_grad_(len(Z) < setup.n_distinct)
+        # Where each row is one, or there are thousands, the matrix Kuu is close to singular: its
+        # factor, and with it what the whitened variables mean, changes with the smallest move, and
+        # there is none to gain.
+        layer.Z.requires_grad_(not spec.is_flat and len(Z) < setup.n_distinct)
     return layer
 
 
@@ -224,7 +225,7 @@ class StackSpec:
         found.
     is_flat : bool
         Whether hidden GPs begin without a variance to speak of, so that the top layer is a GP of
-        what their prior means and the inputs are.
+        what their prior means and the inputs are. Inducing inputs of that stay where they begin.
     """
 
     architecture: Architecture

@@ -249,6 +249,19 @@ def test_a_stream_goes_on_from_it(make) -> None:
     assert nll(y, model.predict_dist(X)) < before + 0.05
 
 
+@pytest.mark.parametrize("make", BOTH)
+def test_a_stream_goes_on_from_a_sparse_one(make, monkeypatch) -> None:
+    monkeypatch.setattr(sizes, "MOST_UNTRAINED_INDUCING", 100)
+    monkeypatch.setattr(sizes, "_MANY_UNTRAINED", 80)
+    X, y = _smooth(300, 0.01, seed=5)
+    model = make(**FEW).fit(*_smooth(160, 0.01))
+    assert _n_top(model) == 80
+    before = nll(y, model.predict_dist(X))
+    for seed in range(2, 6):
+        model.partial_fit(*_smooth(120, 0.01, seed=seed))
+    assert nll(y, model.predict_dist(X)) < before + 0.1
+
+
 def test_a_checkpoint_has_the_same_end(tmp_path) -> None:
     X, y = _smooth(160, 0.01)
     alone = DSPPRegressor(**FEW).fit(X, y)
