@@ -187,6 +187,9 @@ def test_long_tables_and_several_outputs_are_trained_by_minibatches(table, monke
     assert recipe.for_rows(Rows(X, y, None))[0] is not recipe
     assert recipe.for_rows(Rows(X, np.column_stack([y, y]), None))[0] is recipe
     monkeypatch.setattr(optimum, "_FEW_ROWS", len(y) - 1)
+    monkeypatch.setattr(optimum, "_MOST_ENTRIES", len(y) * 5)
+    assert SVGPRegressor(n_inducing=5)._recipe().for_rows(Rows(X, y, None))[0].full_batch is None
+    monkeypatch.setattr(optimum, "_MOST_ENTRIES", len(y) * 5 - 1)
     recipe = SVGPRegressor()._recipe()
     assert recipe.for_rows(Rows(X, y, None))[0] is recipe
     fitted = SVGPRegressor(n_inducing=5, random_state=0).fit(X, y)
