@@ -66,13 +66,24 @@ def is_ahead(search: Search, other: Search, held_out: Sequence[Table]) -> bool:
     "Clearly" is by one standard error of the mean difference, as where trees are pruned
     (Breiman and others 1984, section 3.4.3).
     """
+    if not is_denser(search, other, held_out):
+        return False
+    _, by_crps = search.of_rows - other.of_rows
+    return not exceeds_its_error(-by_crps, *_observations(held_out))
+
+
+def is_denser(search: Search, other: Search, held_out: Sequence[Table]) -> bool:
+    """Whether one search is clearly ahead of another in log density, whatever the CRPS."""
     if not search.of_rows.size:  # no score was a number
         return False
+    by_density, _ = search.of_rows - other.of_rows
+    return exceeds_its_error(by_density, *_observations(held_out))
+
+
+def _observations(held_out: Sequence[Table]) -> tuple[Array, Keys]:
+    """Weights and keys of rows that are held out."""
     weights = np.concatenate([table.weights for table in held_out])
-    keys = row_keys(np.concatenate([table.X for table in held_out]))
-    by_density, by_crps = search.of_rows - other.of_rows
-    is_behind = exceeds_its_error(-by_crps, weights, keys)
-    return exceeds_its_error(by_density, weights, keys) and not is_behind
+    return weights, row_keys(np.concatenate([table.X for table in held_out]))
 
 
 def falls_short(scores: list[float], goal: float, max_iter: int) -> bool:

@@ -18,10 +18,11 @@ from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
-from skgp.fitting.search import Search, falls_short, is_ahead
+from skgp.fitting.search import Search, falls_short, is_ahead, is_denser
 from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
+_MANY_ROWS: Final = 3000  # beyond which it is not a GP of all rows, and density alone decides
 _CHUNK: Final = 2048  # rows whose loss is computed at once
 
 
@@ -93,7 +94,9 @@ class UntrainedGP:
     def yields_to(self, model: Model, fold: Fold) -> bool:
         """Whether held-out rows clearly prefer a model that has been trained."""
         of_rows = fold.scores_of_rows(self.recipe, model)
-        return is_ahead(Search([], 0, NO_TARGETS, of_rows), self.search, [fold.held_out])
+        trained = Search([], 0, NO_TARGETS, of_rows)
+        is_many = len(self.folded.whole) > _MANY_ROWS
+        return (is_denser if is_many else is_ahead)(trained, self.search, [fold.held_out])
 
     def in_place_of(
         self, model: Model, history: History, fold: Fold

@@ -9,7 +9,7 @@ from scipy.linalg import solve
 from skgp import DSPPRegressor, ExactGPRegressor, PPGPRRegressor
 from skgp.core.training.history import History
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting import untrained_gp
+from skgp.fitting import search, untrained_gp
 from skgp.fitting.folds import FoldedRows
 from skgp.fitting.setup import Setup
 from skgp.fitting.untrained_gp import UntrainedGP
@@ -247,6 +247,15 @@ def test_a_stream_goes_on_from_it(make) -> None:
     for seed in range(2, 10):  # in single precision it would lose up to 0.8
         model.partial_fit(*_smooth(120, 0.01, seed=seed))
     assert nll(y, model.predict_dist(X)) < before + 0.05
+
+
+def test_of_many_rows_density_alone_decides(monkeypatch) -> None:
+    X, y = _smooth(160, 0.1)
+    # Ahead in log density and behind in CRPS.
+    monkeypatch.setattr(search, "exceeds_its_error", lambda *args: True)
+    assert _n_top(PPGPRRegressor(**FEW).fit(X, y)) == 160
+    monkeypatch.setattr(untrained_gp, "_MANY_ROWS", 159)
+    assert _n_top(PPGPRRegressor(**FEW).fit(X, y)) < 160
 
 
 @pytest.mark.parametrize("make", BOTH)
