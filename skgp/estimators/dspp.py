@@ -61,7 +61,8 @@ class DSPPRegressor(GPRegressor):
         the number of rows, at most 300. It is 300 for more rows and for streams. With one output,
         up to twenty batches and 20,000 distinct inputs, the top layer has one for each, or 2,000
         beyond 3,000, and is not trained, unless the trained model is clearly better on held-out
-        rows (in log density by more than one standard error, and not worse in CRPS by as much).
+        rows (in log density by more than one standard error, and, up to 3,000 rows, not worse in
+        CRPS by as much).
         Such a model has one sigma point.
     $width
     beta_reg : float or "auto", default="auto"

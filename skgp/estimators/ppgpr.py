@@ -53,7 +53,7 @@ class PPGPRRegressor(GPRegressor):
         to 600 distinct inputs the number of these. Up to 20,000 distinct inputs (and twenty
         batches) a model with all of them, or 2,000 beyond 3,000, not trained, is kept unless a
         trained one is clearly better on held-out rows: in log density by more than one standard
-        error, and not worse in CRPS by as much.
+        error, and, up to 3,000 rows, not worse in CRPS by as much.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
