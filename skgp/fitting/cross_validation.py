@@ -58,7 +58,8 @@ def found_plan(
     if not scores:
         return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
     held_out = [fold.held_out for fold in folded.folds]
-    if untrained_gp is not None and untrained.scores and not is_ahead(search, untrained, held_out):
+    yields = bool(untrained.scores) and not is_ahead(search, untrained, held_out, len(whole))
+    if untrained_gp is not None and yields:
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(untrained_gp, whole, copy.deepcopy(rng))
             return [model], replace(limited_plan(plan, 1), schedule=no_step), untrained

@@ -104,7 +104,7 @@ class Sizes(Protocol):
         """
 
     def untrained_gp(self, model: Model, n_distinct: int) -> Callable[[Setup], Model] | None:
-        """With all of n distinct inputs, or many, as inducing inputs: it predicts well untrained.
+        """With all or many of n distinct inputs as inducing inputs: it predicts well untrained.
 
         None if there are too many.
         """

@@ -15,6 +15,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.table import Table
 
 _TRIED: Final = 60  # epochs before which a search is not given up
+_MANY_ROWS: Final = 3000  # from which on the CRPS does not count
 
 
 class Search(NamedTuple):
@@ -60,30 +61,28 @@ def scores_of_rows(model: Model, table: Table) -> Array:
     return np.stack([densities, -np.concatenate(crps)])
 
 
-def is_ahead(search: Search, other: Search, held_out: Sequence[Table]) -> bool:
+def is_ahead(search: Search, other: Search, held_out: Sequence[Table], n_rows: int) -> bool:
     """Whether one search is clearly ahead of another in log density, and not behind in CRPS.
 
     "Clearly" is by one standard error of the mean difference, as where trees are pruned
-    (Breiman and others 1984, section 3.4.3).
+    (Breiman and others 1984, section 3.4.3). Of many rows log density alone decides, for training
+    may gain a lot in it there, and next to nothing in CRPS.
+
+    Parameters
+    ----------
+    search, other : Search
+    held_out : sequence of Table
+        The rows that both have scores of.
+    n_rows : int
+        Number of all rows, held-out ones included.
     """
-    if not is_denser(search, other, held_out):
-        return False
-    _, by_crps = search.of_rows - other.of_rows
-    return not exceeds_its_error(-by_crps, *_observations(held_out))
-
-
-def is_denser(search: Search, other: Search, held_out: Sequence[Table]) -> bool:
-    """Whether one search is clearly ahead of another in log density, whatever the CRPS."""
     if not search.of_rows.size:  # no score was a number
         return False
-    by_density, _ = search.of_rows - other.of_rows
-    return exceeds_its_error(by_density, *_observations(held_out))
-
-
-def _observations(held_out: Sequence[Table]) -> tuple[Array, Keys]:
-    """Weights and keys of rows that are held out."""
     weights = np.concatenate([table.weights for table in held_out])
-    return weights, row_keys(np.concatenate([table.X for table in held_out]))
+    keys = row_keys(np.concatenate([table.X for table in held_out]))
+    by_density, by_crps = search.of_rows - other.of_rows
+    is_behind = n_rows <= _MANY_ROWS and exceeds_its_error(-by_crps, weights, keys)
+    return exceeds_its_error(by_density, weights, keys) and not is_behind
 
 
 def falls_short(scores: list[float], goal: float, max_iter: int) -> bool:

@@ -18,17 +18,16 @@ from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
-from skgp.fitting.search import Search, falls_short, is_ahead, is_denser
+from skgp.fitting.search import Search, falls_short, is_ahead
 from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
-_MANY_ROWS: Final = 3000  # beyond which it is not a GP of all rows, and density alone decides
 _CHUNK: Final = 2048  # rows whose loss is computed at once
 
 
 @dataclass(frozen=True)
 class UntrainedGP:
-    """A GP whose inducing inputs are all inputs, or many, scored on the held-out rows of a fit.
+    """A GP whose inducing inputs are all or many of the inputs, scored on held-out rows of a fit.
 
     Attributes
     ----------
@@ -95,8 +94,7 @@ class UntrainedGP:
         """Whether held-out rows clearly prefer a model that has been trained."""
         of_rows = fold.scores_of_rows(self.recipe, model)
         trained = Search([], 0, NO_TARGETS, of_rows)
-        is_many = len(self.folded.whole) > _MANY_ROWS
-        return (is_denser if is_many else is_ahead)(trained, self.search, [fold.held_out])
+        return is_ahead(trained, self.search, [fold.held_out], len(self.folded.whole))
 
     def in_place_of(
         self, model: Model, history: History, fold: Fold
@@ -118,5 +116,6 @@ class UntrainedGP:
         return None
 
     def _loss(self, model: Model, rows: torch.Tensor) -> float:
+        """The mean loss of some of all rows (B,), nats per row."""
         whole = self.folded.whole
         return self.recipe.loss(model, whole.batch(rows), 0, n_data=whole.n_data).item()

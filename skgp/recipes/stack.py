@@ -225,7 +225,7 @@ class StackSpec:
         found.
     is_flat : bool
         Whether hidden GPs begin without a variance to speak of, so that the top layer is a GP of
-        what their prior means and the inputs are. Inducing inputs of that stay where they begin.
+        what their prior means and the inputs are. Its inducing inputs stay where they begin.
     """
 
     architecture: Architecture

@@ -254,7 +254,7 @@ def test_of_many_rows_density_alone_decides(monkeypatch) -> None:
     # Ahead in log density and behind in CRPS.
     monkeypatch.setattr(search, "exceeds_its_error", lambda *args: True)
     assert _n_top(PPGPRRegressor(**FEW).fit(X, y)) == 160
-    monkeypatch.setattr(untrained_gp, "_MANY_ROWS", 159)
+    monkeypatch.setattr(search, "_MANY_ROWS", 159)
     assert _n_top(PPGPRRegressor(**FEW).fit(X, y)) < 160
 
 
