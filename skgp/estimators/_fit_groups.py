@@ -72,9 +72,10 @@ KEPT_JITTER: Final = """
 OPTIMUM_OR_EPOCHS: Final = Deviation(
     text="""
     max_iter : int or "auto", default=$default
-        Number of epochs. With one target and up to 20,000 rows, "auto" finds the optimum of the
-        bound: up to 100 iterations of L-BFGS with q(u) integrated out (Titsias 2009), each counted
-        as an epoch, and then the best q(u). This needs a full covariance, `beta_reg=1`,
+        Number of epochs. With one target and up to 20,000 rows (fewer with more than 300 inducing
+        inputs), "auto" finds the optimum of the bound: up to 100 iterations of L-BFGS with q(u)
+        integrated out (Titsias 2009), each counted as an epoch, and then the best q(u). This needs
+        a full covariance, `beta_reg=1`,
         `optimizer="adam"`, `likelihood="normal"`, and neither `gamma`, `n_orthogonal`,
         `feature_extractor`, `early_stopping` nor `dtype="float32"`. With standardised inputs and
         targets, an RBF or Matern kernel by name then has a weak prior: the logarithms of variance

@@ -24,9 +24,10 @@ from skgp.recipes.collapsed import collapsed_plan, observed_rows
 from skgp.recipes.optimizers import rate_after_fit
 
 _FEW_ROWS: Final = 4000  # up to which this takes less time than minibatches
-# Up to which it takes up to twice the time, but without noise those stay far from the optimum.
+# Up to which it mostly takes one to two and a half times as long; but where there is little noise,
+# minibatches stay far from the optimum.
 _MOST_ROWS: Final = 20_000
-# Rows times inducing inputs beyond few rows, of which there are several matrices at a time.
+# Rows times inducing inputs, beyond few rows: several matrices of that size are held at a time.
 _MOST_ENTRIES: Final = 6_000_000
 _BOUND_ITERATIONS: Final = 100
 _SHORTEST: Final = 3e-4  # lengthscale, in standard deviations of the input
