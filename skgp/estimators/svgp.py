@@ -192,7 +192,7 @@ class SVGPRegressor(GPRegressor):
         is_whole = self.max_iter == "auto" and not self.early_stopping and self.dtype != "float32"
         if not (is_plain and is_whole and covariance == "full" and self.feature_extractor is None):
             return recipe
-        spec = replace(spec, start="given", all_inducing=MOST_FIXED_INDUCING)
+        spec = replace(spec, start="few rows", all_inducing=MOST_FIXED_INDUCING)
         short = stack_recipe(self, spec, objective=objective, optimizer=optimizer)
         n_inducing = MANY_INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
         is_standardised = self.normalize_X and self.normalize_y

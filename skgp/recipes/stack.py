@@ -14,7 +14,8 @@ from skgp.core.kernels.kernel import Kernel, KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
-from skgp.core.marginal.starts import start_hyperparameters, start_posterior
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.marginal.starts import start_from_few, start_hyperparameters, start_posterior
 from skgp.core.networks.chance import chance_of
 from skgp.core.networks.features import (
     FeatureExtractor,
@@ -45,7 +46,7 @@ ALL_INDUCING: Final = 600  # the most where each row may be one
 # than with 300 that move, or is not trained at all.
 MOST_FIXED_INDUCING: Final = 1500
 MOST_UNTRAINED_INDUCING: Final = 3000  # of a GP that is not trained
-_FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from if there are many
+_FEW_ROWS: Final = 1000  # that a kernel is learned from where there are many
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
@@ -148,7 +149,7 @@ class Outputs(NamedTuple):
 
 MakeBelow = Callable[["StackSpec", Setup, Tensor], Below]
 Top = Callable[["StackSpec", Setup, Kernel, Tensor, int], SparseLayer]
-Start = Literal["given", "descent", "optimum"]
+Start = Literal["given", "few rows", "descent", "optimum"]
 
 
 def nothing_below(x: Tensor, nodes: NodeRule) -> Below:
@@ -215,9 +216,10 @@ class StackSpec:
         Whether the name of a kernel stands for one lengthscale for each input.
     pulled : bool
         Whether a prior pulls the lengthscales of such a kernel together.
-    start : {"given", "descent", "optimum"}
-        Where kernel and noise start: at their given values, after a short descent of the collapsed
-        bound, or at its optimum, for an objective that has a gradient there.
+    start : {"few rows", "descent", "optimum"}
+        Where kernel and noise start: where an exact GP of few rows has them, if all inputs are not
+        inducing inputs, for a training that goes to the optimum by itself; after a short descent of
+        the collapsed bound; or at its optimum, for an objective that has a gradient there.
     initial_values : InitialValues
         With a noise there, that is where kernel and noise start.
     all_inducing : int
@@ -336,7 +338,14 @@ def _start(
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started = deepcopy(top)
     noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
-    if given is None and spec.start != "given":
+    if given is None and spec.start == "few rows":
+        if top.Z.shape[-2] < setup.n_distinct:
+            few, _ = setup.subsample(_FEW_ROWS)
+            some, weight = setup.subsample()
+            chosen = (few, setup.observed_weight[few]), (some, weight)
+            of_few, of_some = (ObservedRows(below.h[i], latent[:, i], w) for i, w in chosen)
+            noise_var = start_from_few(started, of_few, of_some, noise_var)
+    elif given is None:
         few, weight = setup.subsample()
         if spec.is_flat and len(few) > MOST_FIXED_INDUCING:
             few, _ = setup.subsample(_FEW_ROWS)
