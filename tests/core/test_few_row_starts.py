@@ -1,0 +1,94 @@
+"""Starts of a sparse GP from an exact GP of few rows."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
+
+from skgp import SVGPRegressor
+from skgp.core.kernels.stationary import Stationary
+from skgp.core.layers.posteriors import DeltaPosterior
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.marginal import starts
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.marginal.starts import start_from_few
+from skgp.scoring import nll
+
+
+def wide_rows(rng, n_rows):
+    """Targets that depend on two of thirty inputs, x (n, 30) and y (1, n)."""
+    x = torch.from_numpy(rng.uniform(-1.0, 1.0, (n_rows, 30)))
+    noise = 0.1 * torch.from_numpy(rng.standard_normal(n_rows))
+    return x / x.std(0), (2.0 * torch.sin(4.0 * x[:, 0]) * x[:, 1] + noise).unsqueeze(0)
+
+
+def start_of_few(x, y, n_few, n_inducing, lengthscale):
+    """A layer, and the noise variance, after a start from the first few rows."""
+    kernel = Stationary("matern52", 1, x.shape[1], lengthscale).double()
+    Z = x[None, -n_inducing:].clone()
+    layer = SparseGP(kernel, Z, DeltaPosterior(torch.zeros(1, n_inducing)), 1e-6)
+    ones = torch.ones(len(x)).double()
+    parts = ObservedRows(x[:n_few], y[:, :n_few], ones[:n_few]), ObservedRows(x, y, ones)
+    usual = torch.tensor([0.135], dtype=torch.float64)
+    return layer, start_from_few(layer, *parts, usual)
+
+
+def rest_of(layer, x):
+    """Mean variance that the inducing variables do not explain."""
+    variance = layer.kernel.variance.item()
+    K = variance * layer.kernel.Kuu(layer.Z)[0].detach().numpy()
+    Kuf = variance * layer.kernel.Kuf(layer.Z, x)[0].detach().numpy()
+    explained = np.sum(Kuf * np.linalg.solve(K + 1e-6 * variance * np.eye(len(K)), Kuf), axis=0)
+    return variance - explained.mean()
+
+
+def test_an_exact_gp_of_few_rows_finds_inputs_that_the_bound_loses(rng):
+    x, y = wide_rows(rng, 500)
+    layer, noise_var = start_of_few(x, y, 300, 50, math.sqrt(30.0))
+    lengthscale = layer.kernel.lengthscale[0].detach()
+    assert lengthscale[:2].max() < 4.0 < 10.0 < lengthscale[2:].min()
+    # Fifty inducing inputs explain part of it, and the rest is noise to the bound.
+    rest = rest_of(layer, x)
+    assert rest > 0.02
+    assert 0.003 < noise_var.item() - rest < 0.02
+
+
+def test_the_usual_start_stays_where_few_rows_need_too_many_inducing_inputs(rng):
+    x = torch.from_numpy(rng.uniform(-1.0, 1.0, (300, 1)))
+    y = torch.sin(60.0 * x).mT
+    layer, noise_var = start_of_few(x, y, 300, 10, 1.0)
+    assert layer.kernel.lengthscale.item() == pytest.approx(1.0, rel=1e-15)
+    assert noise_var.item() == 0.135
+
+
+def test_few_rows_end_at_an_optimum_of_the_likelihood_and_weak_priors(rng, monkeypatch):
+    x, y = wide_rows(rng, 120)
+    x = x[:, :3]
+    monkeypatch.setattr(starts, "_CLEAR_LEAD", -math.inf)
+    layer, noise_var = start_of_few(x, y, 80, 100, math.sqrt(3.0))
+    kernel = layer.kernel
+    usual = np.log(np.array([math.sqrt(3.0)] * 3 + [1.0, 0.135]))
+
+    def value(at):
+        z = x[:80].numpy() / np.exp(at[:3])
+        scaled = cdist(z, z) * math.sqrt(5.0)
+        K = np.exp(at[3]) * (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
+        C = K + (np.exp(at[4]) + 1e-6) * np.eye(80)
+        density = multivariate_normal(np.zeros(80), C).logpdf(y[0, :80].numpy())
+        return -density + np.log(np.cosh(at - usual)).sum()
+
+    optimum = scipy.optimize.minimize(value, usual, method="L-BFGS-B")
+    found = np.r_[kernel.log_lengthscale.detach().numpy()[0], kernel.variance.log().detach()]
+    np.testing.assert_allclose(found, optimum.x[:4], atol=0.02)
+    assert noise_var.item() == pytest.approx(np.exp(optimum.x[4]) + rest_of(layer, x), rel=0.05)
+
+
+def test_svgp_keeps_a_signal_in_two_of_thirty_inputs(rng):
+    """From the usual values it ends at the mean, with an NLL of 1.2."""
+    x, y = (part.numpy() for part in wide_rows(rng, 1000))
+    model = SVGPRegressor(n_inducing=50, random_state=0).fit(x[:500], y[0, :500])
+    assert nll(y[0, 500:], model.predict_dist(x[500:])) < -0.4
