@@ -46,7 +46,8 @@ ALL_INDUCING: Final = 600  # the most where each row may be one
 # than with 300 that move, or is not trained at all.
 MOST_FIXED_INDUCING: Final = 1500
 MOST_UNTRAINED_INDUCING: Final = 3000  # of a GP that is not trained
-_FEW_ROWS: Final = 1000  # that a kernel is learned from where there are many
+_FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from if there are many
+_FEWEST_ROWS: Final = 700  # that tell which inputs matter, where training goes on from there
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
@@ -340,18 +341,16 @@ def _start(
     noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
     if given is None and spec.start == "few rows":
         if top.Z.shape[-2] < setup.n_distinct:
-            few, _ = setup.subsample(_FEW_ROWS)
-            some, weight = setup.subsample()
-            chosen = (few, setup.observed_weight[few]), (some, weight)
-            of_few, of_some = (ObservedRows(below.h[i], latent[:, i], w) for i, w in chosen)
-            noise_var = start_from_few(started, of_few, of_some, noise_var)
+            few, _ = setup.subsample(_FEWEST_ROWS)
+            rows = ObservedRows(below.h[few], latent[:, few], setup.observed_weight[few])
+            noise_var = start_from_few(started, rows, noise_var)
     elif given is None:
         few, weight = setup.subsample()
         if spec.is_flat and len(few) > MOST_FIXED_INDUCING:
             few, _ = setup.subsample(_FEW_ROWS)
             weight = setup.observed_weight[few]  # each row stands for itself alone
-        rows, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
-        noise_var = start_hyperparameters(started, *rows, INITIAL_NOISE, refined=refined)
+        given_rows, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
+        noise_var = start_hyperparameters(started, *given_rows, INITIAL_NOISE, refined=refined)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
     copies = setup.n_data / float(setup.weight.sum())

@@ -31,10 +31,8 @@ def start_of_few(x, y, n_few, n_inducing, lengthscale):
     kernel = Stationary("matern52", 1, x.shape[1], lengthscale).double()
     Z = x[None, -n_inducing:].clone()
     layer = SparseGP(kernel, Z, DeltaPosterior(torch.zeros(1, n_inducing)), 1e-6)
-    ones = torch.ones(len(x)).double()
-    parts = ObservedRows(x[:n_few], y[:, :n_few], ones[:n_few]), ObservedRows(x, y, ones)
-    usual = torch.tensor([0.135], dtype=torch.float64)
-    return layer, start_from_few(layer, *parts, usual)
+    rows = ObservedRows(x[:n_few], y[:, :n_few], torch.ones(n_few).double())
+    return layer, start_from_few(layer, rows, torch.tensor([0.135], dtype=torch.float64))
 
 
 def rest_of(layer, x):
@@ -47,14 +45,14 @@ def rest_of(layer, x):
 
 
 def test_an_exact_gp_of_few_rows_finds_inputs_that_the_bound_loses(rng):
-    x, y = wide_rows(rng, 500)
+    x, y = wide_rows(rng, 350)
     layer, noise_var = start_of_few(x, y, 300, 50, math.sqrt(30.0))
     lengthscale = layer.kernel.lengthscale[0].detach()
     assert lengthscale[:2].max() < 4.0 < 10.0 < lengthscale[2:].min()
     # Fifty inducing inputs explain part of it, and the rest is noise to the bound.
-    rest = rest_of(layer, x)
+    rest = rest_of(layer, x[:300])
     assert rest > 0.02
-    assert 0.003 < noise_var.item() - rest < 0.02
+    assert 0.0 < noise_var.item() - rest < 0.02
 
 
 def test_the_usual_start_stays_where_few_rows_need_too_many_inducing_inputs(rng):
@@ -84,7 +82,9 @@ def test_few_rows_end_at_an_optimum_of_the_likelihood_and_weak_priors(rng, monke
     optimum = scipy.optimize.minimize(value, usual, method="L-BFGS-B")
     found = np.r_[kernel.log_lengthscale.detach().numpy()[0], kernel.variance.log().detach()]
     np.testing.assert_allclose(found, optimum.x[:4], atol=0.02)
-    assert noise_var.item() == pytest.approx(np.exp(optimum.x[4]) + rest_of(layer, x), rel=0.05)
+    assert noise_var.item() == pytest.approx(
+        np.exp(optimum.x[4]) + rest_of(layer, x[:80]), rel=0.05
+    )
 
 
 def test_svgp_keeps_a_signal_in_two_of_thirty_inputs(rng):

@@ -29,7 +29,7 @@ _FEW_COPIES: Final = 1.5  # rows per distinct input up to which the n x n matrix
 _REFINEMENTS = 100
 _TRIAL_ITERATIONS: Final = 10  # after which two starts are compared
 _CLEAR_LEAD: Final = 0.1  # of a start that is not the usual one, in nats per row
-_FEW_REFINEMENTS: Final = 30  # after which it is plain which inputs matter
+_FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter
 _LEAST_NOISE = 1e-6  # variance, relative to that of the targets
 _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
@@ -140,9 +140,7 @@ def _moves(parameters: list[Tensor], start: list[Tensor]) -> list[Tensor]:
     return [(p - q).flatten() for p, q in zip(parameters, start, strict=True)]
 
 
-def start_from_few(
-    layer: SparseLayer, few: ObservedRows, rows: ObservedRows, noise_var: Tensor
-) -> Tensor:
+def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
     """Move the kernel of one GP to where an exact GP of few rows has it, if that is a better start.
 
     From its usual values a sparse GP of many inputs may lose the signal on the way to an optimum of
@@ -154,10 +152,7 @@ def start_from_few(
     ----------
     layer : SparseLayer
         Its kernel parameters are changed in place.
-    few : ObservedRows
-        For the exact GP.
     rows : ObservedRows
-        For the bound.
     noise_var : Tensor of shape (1,)
         Initial value of the noise variance.
 
@@ -169,7 +164,7 @@ def start_from_few(
     found, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
     parameters = [*_free(found), log_noise]
     usual = [parameter.detach().clone() for parameter in parameters]
-    _refine_exactly(found, few, parameters, usual, _FEW_REFINEMENTS)
+    _refine_exactly(found, rows, parameters, usual, _FEW_REFINEMENTS)
     with suppress(NotPositiveDefiniteError):
         found_var = log_noise.detach().exp() + _unexplained(found, rows)
         lead = _bound_after_trial(found, rows, found_var)
