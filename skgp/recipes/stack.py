@@ -217,10 +217,11 @@ class StackSpec:
         Whether the name of a kernel stands for one lengthscale for each input.
     pulled : bool
         Whether a prior pulls the lengthscales of such a kernel together.
-    start : {"few rows", "descent", "optimum"}
-        Where kernel and noise start: where an exact GP of few rows has them, if all inputs are not
-        inducing inputs, for a training that goes to the optimum by itself; after a short descent of
-        the collapsed bound; or at its optimum, for an objective that has a gradient there.
+    start : {"given", "few rows", "descent", "optimum"}
+        Where kernel and noise start: at their given values; where an exact GP of few rows has them,
+        if that is better and not all inputs are inducing inputs, for a training that goes to the
+        optimum by itself; after a short descent of the collapsed bound; or at its optimum, for an
+        objective that has a gradient there.
     initial_values : InitialValues
         With a noise there, that is where kernel and noise start.
     all_inducing : int
@@ -344,13 +345,13 @@ def _start(
             few, _ = setup.subsample(_FEWEST_ROWS)
             rows = ObservedRows(below.h[few], latent[:, few], setup.observed_weight[few])
             noise_var = start_from_few(started, rows, noise_var)
-    elif given is None:
+    elif given is None and spec.start != "given":
         few, weight = setup.subsample()
         if spec.is_flat and len(few) > MOST_FIXED_INDUCING:
             few, _ = setup.subsample(_FEW_ROWS)
             weight = setup.observed_weight[few]  # each row stands for itself alone
-        given_rows, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
-        noise_var = start_hyperparameters(started, *given_rows, INITIAL_NOISE, refined=refined)
+        subset, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
+        noise_var = start_hyperparameters(started, *subset, INITIAL_NOISE, refined=refined)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
     copies = setup.n_data / float(setup.weight.sum())

@@ -9,13 +9,14 @@ import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from skgp import SVGPRegressor
+from skgp import PPGPRRegressor, SVGPRegressor
 from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal import starts
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.marginal.starts import start_from_few
+from skgp.recipes import stack
 from skgp.scoring import nll
 
 
@@ -92,3 +93,16 @@ def test_svgp_keeps_a_signal_in_two_of_thirty_inputs(rng):
     x, y = (part.numpy() for part in wide_rows(rng, 1000))
     model = SVGPRegressor(n_inducing=50, random_state=0).fit(x[:500], y[0, :500])
     assert nll(y[0, 500:], model.predict_dist(x[500:])) < -0.4
+
+
+def test_a_ppgpr_without_inducing_inputs_of_the_mean_starts_at_given_values(rng, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError
+
+    x, y = (part.numpy() for part in wide_rows(rng, 40))
+    model = PPGPRRegressor(n_inducing_mean=0, n_inducing=10, max_iter=1, random_state=0)
+    monkeypatch.setattr(stack, "start_hyperparameters", refuse)
+    monkeypatch.setattr(stack, "start_from_few", refuse)
+    assert model.fit(x, y[0]).n_iter_ == 1
+    with pytest.raises(AssertionError):
+        SVGPRegressor(n_inducing=10).fit(x, y[0])

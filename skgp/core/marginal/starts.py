@@ -144,9 +144,9 @@ def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) ->
     """Move the kernel of one GP to where an exact GP of few rows has it, if that is a better start.
 
     From its usual values a sparse GP of many inputs may lose the signal on the way to an optimum of
-    its bound; an exact GP of a random subset finds it (Titsias 2009, section 5). But a kernel that
-    takes more inducing inputs than there are is no good start: it has to be well ahead of the usual
-    values after a few iterations of both.
+    its bound; an exact GP of a random subset finds it. But a kernel that takes more inducing inputs
+    than there are is no good start: it has to be well ahead of the usual values after a few
+    iterations of both.
 
     Parameters
     ----------
