@@ -190,9 +190,9 @@ def _bound_after_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor
 
 @torch.no_grad()
 def _unexplained(layer: SparseLayer, rows: ObservedRows) -> Tensor:
-    """Mean prior variance (1,) of rows that the inducing variables leave: the bound's least noise.
+    """Mean prior variance (1,) at the rows that the inducing variables do not explain.
 
-    It is at least the least one.
+    The least noise variance is added to it.
     """
     L_inv = inverse_cholesky(layer.kernel.Kuu(layer.Z), layer.jitter)
     explained = (L_inv @ layer.kernel.Kuf(layer.Z, rows.x)).square().sum(-2) @ rows.weight
