@@ -15,7 +15,12 @@ from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import start_from_few, start_hyperparameters, start_posterior
+from skgp.core.marginal.starts import (
+    go_on_with_more,
+    start_from_few,
+    start_hyperparameters,
+    start_posterior,
+)
 from skgp.core.networks.chance import chance_of
 from skgp.core.networks.features import (
     FeatureExtractor,
@@ -46,12 +51,16 @@ ALL_INDUCING: Final = 600  # the most where each row may be one
 # than with 300 that move, or is not trained at all.
 MOST_FIXED_INDUCING: Final = 1500
 MOST_UNTRAINED_INDUCING: Final = 3000  # of a GP that is not trained
-_FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from if there are many
+_FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from first, if there are many
+_MORE_ROWS: Final = 2000  # and then
 _FEWEST_ROWS: Final = 700  # that tell which inputs matter, where training goes on from there
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
 _KEPT_JITTER: Final = 0.01
+# The same of a GP that is not trained. A shorter step is none, and a function that is almost linear
+# has a variance so large that a millionth of it hides the optimum.
+_UNTRAINED_JITTER: Final = 1e-4
 # Noise variance, relative to that of the targets, up to which hidden layers explain them at first.
 _LITTLE_NOISE: Final = 0.05
 
@@ -166,7 +175,7 @@ def sparse_top(
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
     if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
-        layer.jitter *= _KEPT_JITTER
+        layer.jitter *= _UNTRAINED_JITTER if spec.is_flat else _KEPT_JITTER
         # Where each row is one, or there are thousands, the matrix Kuu is close to singular: its
         # factor, and with it what the whitened variables mean, changes with the smallest move, and
         # there is none to gain.
@@ -340,18 +349,22 @@ def _start(
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started = deepcopy(top)
     noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
+
+    def some(n: int) -> ObservedRows:
+        few, _ = setup.subsample(n)  # each row stands for itself alone
+        return ObservedRows(below.h[few], latent[:, few], setup.observed_weight[few])
+
     if given is None and spec.start == "few rows":
         if top.Z.shape[-2] < setup.n_distinct:
-            few, _ = setup.subsample(_FEWEST_ROWS)
-            rows = ObservedRows(below.h[few], latent[:, few], setup.observed_weight[few])
-            noise_var = start_from_few(started, rows, noise_var)
+            noise_var = start_from_few(started, some(_FEWEST_ROWS), noise_var)
     elif given is None and spec.start != "given":
         few, weight = setup.subsample()
-        if spec.is_flat and len(few) > MOST_FIXED_INDUCING:
-            few, _ = setup.subsample(_FEW_ROWS)
-            weight = setup.observed_weight[few]  # each row stands for itself alone
-        subset, refined = (below.h[few], latent[:, few], weight), spec.start == "optimum"
-        noise_var = start_hyperparameters(started, *subset, INITIAL_NOISE, refined=refined)
+        is_large = spec.is_flat and len(few) > MOST_FIXED_INDUCING
+        rows = some(_FEW_ROWS) if is_large else ObservedRows(below.h[few], latent[:, few], weight)
+        refined = spec.start == "optimum"
+        noise_var = start_hyperparameters(started, *rows[:3], INITIAL_NOISE, refined=refined)
+        if is_large:
+            noise_var = go_on_with_more(started, some(_MORE_ROWS), noise_var)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
     copies = setup.n_data / float(setup.weight.sum())

@@ -30,6 +30,7 @@ _REFINEMENTS = 100
 _TRIAL_ITERATIONS: Final = 10  # after which two starts are compared
 _CLEAR_LEAD: Final = 0.1  # of a start that is not the usual one, in nats per row
 _FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter
+_MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
 _LEAST_NOISE = 1e-6  # variance, relative to that of the targets
 _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
@@ -173,6 +174,32 @@ def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) ->
             layer.kernel.load_state_dict(found.kernel.state_dict())
             return found_var
     return noise_var
+
+
+def go_on_with_more(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+    """Move one GP's kernel from an optimum of few rows towards that of more.
+
+    That is an optimum of their log marginal likelihood, with weak priors around the first one. From
+    there it takes few iterations.
+
+    Parameters
+    ----------
+    layer : SparseLayer
+        Its kernel parameters are changed in place.
+    rows : ObservedRows
+    noise_var : Tensor of shape (1,)
+        Noise variance that goes with the kernel as it is, at least `_LEAST_NOISE`.
+
+    Returns
+    -------
+    Tensor of shape (1,)
+        Noise variance that goes with the kernel.
+    """
+    log_noise = (noise_var - _LEAST_NOISE).clamp(min=_LEAST_NOISE * 1e-3).log().requires_grad_()
+    parameters = [*_free(layer), log_noise]
+    first = [parameter.detach().clone() for parameter in parameters]
+    _refine_exactly(layer, ObservedRows(*_merged(*rows[:3])), parameters, first, _MORE_REFINEMENTS)
+    return log_noise.detach().exp() + _LEAST_NOISE
 
 
 def _bound_after_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
