@@ -62,12 +62,14 @@ def rate_after_fit(
 
     A fit of up to `n_optimal` rows is at an optimum, and so is one in which each row is an inducing
     input. The rate falls with the noise, as in a fit, and with the root of the number of such
-    inducing inputs.
+    inducing inputs. A step of whitened values moves a function by its prior standard deviation, so
+    the rate also falls with that where it is larger than the targets'.
     """
     Z = model.stack.top.Z
     if n_fitted > n_optimal and Z.requires_grad:
         return 1.0
     share = 1.0 if Z.requires_grad else min(1.0, math.sqrt(FEW_INDUCING / Z.shape[-2]))
+    share /= max(1.0, model.stack.top.kernel.variance.max().item()) ** 0.5
     return share * _share_of_rate(initial_noise, model, 1)
 
 

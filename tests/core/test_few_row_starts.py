@@ -15,7 +15,7 @@ from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal import starts
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import start_from_few
+from skgp.core.marginal.starts import go_on_with_more, start_from_few
 from skgp.recipes import stack
 from skgp.scoring import nll
 
@@ -45,6 +45,31 @@ def rest_of(layer, x):
     return variance - explained.mean()
 
 
+def kernel_of(layer):
+    """Logarithms of the lengthscales and of the variance."""
+    kernel = layer.kernel
+    return np.r_[kernel.log_lengthscale.detach().numpy()[0], kernel.variance.log().detach()]
+
+
+def best_of(x, y, centre, copies=1):
+    """Logarithms of the lengthscales, the variance and the noise of an exact GP at its optimum.
+
+    Of a Matern 5/2 kernel with hyperbolic secants around the centre. Each row counts as its copies.
+    """
+
+    def value(at):
+        z = x / np.exp(at[:-2])
+        scaled = cdist(z, z) * math.sqrt(5.0)
+        K = np.exp(at[-2]) * (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
+        noise = np.exp(at[-1]) + 1e-6
+        density = multivariate_normal(np.zeros(len(y)), K + noise / copies * np.eye(len(y)))
+        # The mean of copies tells all about f, and what they are apart from it about the noise.
+        apart = (copies - 1) * len(y) * np.log(noise)
+        return -density.logpdf(y) + 0.5 * apart + np.log(np.cosh(at - centre)).sum()
+
+    return scipy.optimize.minimize(value, centre, method="L-BFGS-B").x
+
+
 def test_an_exact_gp_of_few_rows_finds_inputs_that_the_bound_loses(rng):
     x, y = wide_rows(rng, 350)
     layer, noise_var = start_of_few(x, y, 300, 50, math.sqrt(30.0))
@@ -69,23 +94,26 @@ def test_few_rows_end_at_an_optimum_of_the_likelihood_and_weak_priors(rng, monke
     x = x[:, :3]
     monkeypatch.setattr(starts, "_CLEAR_LEAD", -math.inf)
     layer, noise_var = start_of_few(x, y, 80, 100, math.sqrt(3.0))
-    kernel = layer.kernel
     usual = np.log(np.array([math.sqrt(3.0)] * 3 + [1.0, 0.135]))
+    optimum = best_of(x[:80].numpy(), y[0, :80].numpy(), usual)
+    np.testing.assert_allclose(kernel_of(layer), optimum[:4], atol=0.02)
+    assert noise_var.item() == pytest.approx(np.exp(optimum[4]) + rest_of(layer, x[:80]), rel=0.05)
 
-    def value(at):
-        z = x[:80].numpy() / np.exp(at[:3])
-        scaled = cdist(z, z) * math.sqrt(5.0)
-        K = np.exp(at[3]) * (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
-        C = K + (np.exp(at[4]) + 1e-6) * np.eye(80)
-        density = multivariate_normal(np.zeros(80), C).logpdf(y[0, :80].numpy())
-        return -density + np.log(np.cosh(at - usual)).sum()
 
-    optimum = scipy.optimize.minimize(value, usual, method="L-BFGS-B")
-    found = np.r_[kernel.log_lengthscale.detach().numpy()[0], kernel.variance.log().detach()]
-    np.testing.assert_allclose(found, optimum.x[:4], atol=0.02)
-    assert noise_var.item() == pytest.approx(
-        np.exp(optimum.x[4]) + rest_of(layer, x[:80]), rel=0.05
-    )
+def test_more_rows_lead_to_an_optimum_with_weak_priors_around_that_of_few(rng, monkeypatch):
+    """Of rows that are copies, too: they count as one of their weight."""
+    x, y = wide_rows(rng, 80)
+    x = x[:, :3]
+    kernel = Stationary("matern52", 1, 3, 0.4).double()
+    layer = SparseGP(kernel, x[None, :10].clone(), DeltaPosterior(torch.zeros(1, 10)), 1e-6)
+    twice = torch.arange(80).repeat(2)
+    rows = ObservedRows(x[twice], y[:, twice], torch.ones(160).double())
+    first = np.log(np.array([0.4] * 3 + [1.0, 0.2 - 1e-6]))
+    monkeypatch.setattr(starts, "_MORE_REFINEMENTS", 100)
+    noise_var = go_on_with_more(layer, rows, torch.tensor([0.2], dtype=torch.float64))
+    optimum = best_of(x.numpy(), y[0].numpy(), first, copies=2)
+    np.testing.assert_allclose(kernel_of(layer), optimum[:4], atol=2e-3)
+    assert noise_var.item() == pytest.approx(np.exp(optimum[4]) + 1e-6, rel=5e-3)
 
 
 def test_svgp_keeps_a_signal_in_two_of_thirty_inputs(rng):

@@ -206,7 +206,7 @@ def test_without_a_start_of_all_rows_the_trained_model_stays(monkeypatch) -> Non
     assert model.n_iter_ == 2
 
 
-def test_the_kernel_of_many_rows_is_found_from_some(monkeypatch) -> None:
+def test_the_kernel_of_many_rows_is_found_from_few_and_then_from_more(monkeypatch) -> None:
     asked: list[int] = []
     weights_of: list[np.ndarray] = []
     subsample, start = Setup.subsample, stack.start_hyperparameters
@@ -218,11 +218,12 @@ def test_the_kernel_of_many_rows_is_found_from_some(monkeypatch) -> None:
     monkeypatch.setattr(stack, "start_hyperparameters", noted)
     monkeypatch.setattr(stack, "MOST_FIXED_INDUCING", 100)
     monkeypatch.setattr(stack, "_FEW_ROWS", 60)
+    monkeypatch.setattr(stack, "_MORE_ROWS", 90)
     monkeypatch.setattr(Setup, "subsample", lambda self, *n: asked.extend(n) or subsample(self, *n))
     X, y = _smooth(160, 0.01)
     weights = np.full(160, 3.0)
     model = PPGPRRegressor(**FEW).fit(X, y, sample_weight=weights)
-    assert asked == [60, 60]  # of the rows that are trained on, and of all
+    assert asked == [60, 90] * 2  # of the rows that are trained on, and of all
     few = [weight for weight in weights_of if len(weight) < 100]
     assert len(few) == 2
     for weight in few:  # each row for itself
