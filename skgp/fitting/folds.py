@@ -90,13 +90,21 @@ class FoldedRows:
 
         The source of chance stays as it is.
         """
+        try:
+            models = self.models_of_folds(recipe, rng)
+        except NotPositiveDefiniteError:
+            return NO_SEARCH
+        return self.scored(recipe, models)
+
+    def models_of_folds(self, recipe: Recipe, rng: np.random.RandomState) -> list[Model]:
+        """The initial model of each fold. The source of chance stays as it is."""
         rng = copy.deepcopy(rng)
+        return [self.first_model(recipe, fold.table, rng) for fold in self.folds]
+
+    def scored(self, recipe: Recipe, models: list[Model]) -> Search:
+        """The score of held-out rows by one model of each fold, as of a search."""
         scores, coverage, of_rows = [], NO_TARGETS, [NO_ROWS]
-        for fold in self.folds:
-            try:
-                model = self.first_model(recipe, fold.table, rng)
-            except NotPositiveDefiniteError:
-                return NO_SEARCH
+        for fold, model in zip(self.folds, models, strict=True):
             scores.append(fold.score(recipe, model))
             if not math.isfinite(scores[-1]):
                 return NO_SEARCH

@@ -23,6 +23,7 @@ from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
 _CHUNK: Final = 2048  # rows whose loss is computed at once
+_CLEARLY: Final = 0.1  # nats per row that a model of all rows may be worse than the scored one
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,15 @@ class UntrainedGP:
         That models are begun with; each takes a copy.
     search : Search
         The scores of held-out rows.
+    loss : float
+        Training loss of the model that has them, nats per row.
     """
 
     recipe: Recipe
     folded: FoldedRows
     rng: np.random.RandomState
     search: Search
+    loss: float
 
     @classmethod
     def of(
@@ -83,8 +87,13 @@ class UntrainedGP:
         parts = fold.table.rows, fold.held_out.rows
         alike = Fold(*(scaled_table(rows, fold.table, like) for rows in parts))
         folded = FoldedRows(make_table(whole, targets, running, like), [alike], targets, running)
-        search = folded.untrained(untrained_gp, rng)
-        return cls(untrained_gp, folded, copy.deepcopy(rng), search) if search.scores else None
+        with suppress(NotPositiveDefiniteError):
+            models = folded.models_of_folds(untrained_gp, rng)
+            search = folded.scored(untrained_gp, models)
+            if search.scores:
+                loss = _loss(untrained_gp, models[0], alike.table)
+                return cls(untrained_gp, folded, copy.deepcopy(rng), search, loss)
+        return None
 
     def is_beyond(self, history: History, plan: Plan) -> bool:
         """Whether training that rises as it does would not end ahead."""
@@ -101,21 +110,25 @@ class UntrainedGP:
     ) -> tuple[Model, History, Table, Coverage] | None:
         """The GP, its history, the rows that it knows, and the coverage of held-out ones.
 
-        None if the trained model is better, or was interrupted, or if all rows have no start.
+        None if the trained model is better, or was interrupted, or if all rows have no start, or
+        one that is clearly worse than that of the scored model: kernels are found from some rows.
         """
         if history.interrupted or self.yields_to(model, fold):
             return None
         whole = self.folded.whole
         with suppress(NotPositiveDefiniteError):
             untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
-            with torch.no_grad():
-                chunks = whole.ordered().split(_CHUNK)
-                losses = [self._loss(untrained_gp, chunk) * len(chunk) for chunk in chunks]
-            its_own = History([sum(losses) / len(whole)], list(self.search.scores))
-            return untrained_gp, its_own, whole, self.search.coverage
+            loss = _loss(self.recipe, untrained_gp, whole)
+            if loss < self.loss + _CLEARLY:
+                its_own = History([loss], list(self.search.scores))
+                return untrained_gp, its_own, whole, self.search.coverage
         return None
 
-    def _loss(self, model: Model, rows: torch.Tensor) -> float:
-        """The mean loss of some of all rows (B,), nats per row."""
-        whole = self.folded.whole
-        return self.recipe.loss(model, whole.batch(rows), 0, n_data=whole.n_data).item()
+
+@torch.no_grad()
+def _loss(recipe: Recipe, model: Model, table: Table) -> float:
+    """The mean training loss of the rows of a table, nats per row."""
+    total = 0.0
+    for rows in table.ordered().split(_CHUNK):
+        total += recipe.loss(model, table.batch(rows), 0, n_data=table.n_data).item() * len(rows)
+    return total / len(table)
