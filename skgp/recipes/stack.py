@@ -15,12 +15,7 @@ from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import (
-    go_on_with_more,
-    start_from_few,
-    start_hyperparameters,
-    start_posterior,
-)
+from skgp.core.marginal.starts import go_on, start_from_few, start_hyperparameters, start_posterior
 from skgp.core.networks.chance import chance_of
 from skgp.core.networks.features import (
     FeatureExtractor,
@@ -364,7 +359,7 @@ def _start(
         refined = spec.start == "optimum"
         noise_var = start_hyperparameters(started, *rows[:3], INITIAL_NOISE, refined=refined)
         if is_large:
-            noise_var = go_on_with_more(started, some(_MORE_ROWS), noise_var)
+            noise_var = go_on(started, some(_MORE_ROWS), noise_var)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:
         return top, None
     copies = setup.n_data / float(setup.weight.sum())

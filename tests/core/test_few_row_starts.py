@@ -15,7 +15,7 @@ from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal import starts
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import go_on_with_more, start_from_few
+from skgp.core.marginal.starts import go_on, start_from_few
 from skgp.recipes import stack
 from skgp.scoring import nll
 
@@ -110,7 +110,7 @@ def test_more_rows_lead_to_an_optimum_with_weak_priors_around_that_of_few(rng, m
     rows = ObservedRows(x[twice], y[:, twice], torch.ones(160).double())
     first = np.log(np.array([0.4] * 3 + [1.0, 0.01 - 1e-6]))
     monkeypatch.setattr(starts, "_MORE_REFINEMENTS", 100)
-    noise_var = go_on_with_more(layer, rows, torch.tensor([0.01], dtype=torch.float64))
+    noise_var = go_on(layer, rows, torch.tensor([0.01], dtype=torch.float64))
     optimum = best_of(x.numpy(), y[0].numpy(), first, copies=2)
     np.testing.assert_allclose(kernel_of(layer), optimum[:4], atol=2e-3)
     assert noise_var.item() == pytest.approx(np.exp(optimum[4]) + 1e-6, rel=1e-3)

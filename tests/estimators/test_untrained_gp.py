@@ -206,6 +206,32 @@ def test_without_a_start_of_all_rows_the_trained_model_stays(monkeypatch) -> Non
     assert model.n_iter_ == 2
 
 
+@pytest.mark.parametrize(("worse", "is_taken"), [(0.05, True), (0.15, False)])
+def test_a_gp_of_all_rows_that_starts_clearly_worse_is_not_taken(
+    monkeypatch, worse, is_taken
+) -> None:
+    """Held-out rows spoke for another kernel, which was found from other rows."""
+    losses, loss = [], untrained_gp._loss
+
+    def noted(*args: object) -> float:
+        loss(*args)
+        losses.append(-3.0 + worse * len(losses))  # of the scored model, and of the one of all rows
+        return losses[-1]
+
+    monkeypatch.setattr(untrained_gp, "_loss", noted)
+    model = PPGPRRegressor(**FEW).fit(*_smooth(160, 0.01))
+    assert len(losses) == 2
+    assert (_n_top(model) == 160) == is_taken
+
+
+def test_its_loss_is_that_of_all_rows(monkeypatch) -> None:
+    monkeypatch.setattr(untrained_gp, "_CHUNK", 70)
+    X, y = _smooth(160, 0.01)
+    model = PPGPRRegressor(**FEW).fit(X, y)
+    monkeypatch.setattr(untrained_gp, "_CHUNK", 160)
+    assert_allclose(PPGPRRegressor(**FEW).fit(X, y).loss_curve_, model.loss_curve_, rtol=1e-9)
+
+
 def test_the_kernel_of_many_rows_is_found_from_few_and_then_from_more(monkeypatch) -> None:
     asked: list[int] = []
     weights_of: list[np.ndarray] = []
@@ -219,6 +245,7 @@ def test_the_kernel_of_many_rows_is_found_from_few_and_then_from_more(monkeypatc
     monkeypatch.setattr(stack, "MOST_FIXED_INDUCING", 100)
     monkeypatch.setattr(stack, "_FEW_ROWS", 60)
     monkeypatch.setattr(stack, "_MORE_ROWS", 90)
+    monkeypatch.setattr(untrained_gp, "_CLEARLY", np.inf)
     monkeypatch.setattr(Setup, "subsample", lambda self, *n: asked.extend(n) or subsample(self, *n))
     X, y = _smooth(160, 0.01)
     weights = np.full(160, 3.0)

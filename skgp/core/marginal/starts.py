@@ -176,7 +176,7 @@ def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) ->
     return noise_var
 
 
-def go_on_with_more(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+def go_on(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
     """Move one GP's kernel from an optimum of few rows towards that of more.
 
     That is an optimum of their log marginal likelihood, with weak priors around the first one. From
