@@ -41,18 +41,20 @@ def batches_adam(learning_rate: float, model: Model, n_data: float, n_batches: i
     return _adam(learning_rate, model, _BATCHES_DECAY if n_batches > 1 else _USUAL_DECAY)
 
 
-def _share_of_rate(initial_noise: float | None, model: Model, n_batches: int) -> float:
+def _share_of_rate(
+    initial_noise: float | None, model: Model, n_batches: int, prior_std: float = 1.0
+) -> float:
     """Share of the usual rate that suits the noise of a data set of one batch.
 
     The start is an optimum, unless a user has chosen its noise, and as close to the targets as
     their noise allows. Steps that move a function by more than a part of the standard deviation of
-    the noise leave it.
+    the noise leave it. They move it in units of its prior standard deviation.
     """
     has_optimum = n_batches == 1 and initial_noise is None
     if not has_optimum or not isinstance(model.likelihood, Gaussian):
         return 1.0
     log_var = model.likelihood.noise_var.detach().log().mean()  # geometric, over the outputs
-    return min(1.0, math.exp(0.5 * float(log_var)) / _USUAL_STD)
+    return min(1.0, math.exp(0.5 * float(log_var)) / (_USUAL_STD * prior_std))
 
 
 def rate_after_fit(
@@ -61,16 +63,15 @@ def rate_after_fit(
     """Learning rate, relative to the usual one, in a stream that goes on from a fit.
 
     A fit of up to `n_optimal` rows is at an optimum, and so is one in which each row is an inducing
-    input. The rate falls with the noise, as in a fit, and with the root of the number of such
-    inducing inputs. A step of whitened values moves a function by its prior standard deviation, so
-    the rate also falls with that where it is larger than the targets'.
+    input. The rate falls with the noise, as in a fit, relative to the prior standard deviation if
+    that is above one, and with the root of the number of such inducing inputs.
     """
     Z = model.stack.top.Z
     if n_fitted > n_optimal and Z.requires_grad:
         return 1.0
     share = 1.0 if Z.requires_grad else min(1.0, math.sqrt(FEW_INDUCING / Z.shape[-2]))
-    share /= max(1.0, model.stack.top.kernel.variance.max().item()) ** 0.5
-    return share * _share_of_rate(initial_noise, model, 1)
+    prior_std = max(1.0, model.stack.top.kernel.variance.max().item()) ** 0.5
+    return share * _share_of_rate(initial_noise, model, 1, prior_std)
 
 
 def adam_by_noise(
