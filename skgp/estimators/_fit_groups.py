@@ -66,9 +66,10 @@ _MAX_ITER: Final = Parameter(
 # `jitter` of a family whose fits of small data sets begin at an optimum of the bound, or go to it.
 KEPT_JITTER: Final = """
     Diagonal regularisation of the kernel matrix of the inducing inputs, relative to the kernel
-    variance. Up to one batch of rows the top layer has a hundredth of it, and a
-    ten-thousandth if it is kept without training.
+    variance. Up to one batch of rows the top layer has a hundredth of it.
 """
+# The same of a family that may keep a GP without training.
+UNTRAINED_JITTER: Final = f"{KEPT_JITTER}    A GP kept without training has a ten-thousandth.\n"
 # `max_iter` of a family that has an optimum on small data sets.
 OPTIMUM_OR_EPOCHS: Final = Deviation(
     text="""

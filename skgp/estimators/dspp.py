@@ -10,7 +10,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, UNTRAINED_JITTER
 from skgp.estimators._layer_choices import AUTO_HIDDEN_MEAN, AUTO_INDUCING
 from skgp.estimators._model_groups import (
     AUTO_BETA_REG,
@@ -41,7 +41,7 @@ from skgp.recipes.warping import Warping
     hidden_mean=AUTO_HIDDEN_MEAN,
     likelihood=OBSERVED,
     noise_floor=Deviation(default="1e-5"),
-    jitter=Deviation(text=KEPT_JITTER),
+    jitter=Deviation(text=UNTRAINED_JITTER),
 )
 class DSPPRegressor(GPRegressor):
     r"""Deep sigma point process regression (DSPP).

@@ -9,7 +9,7 @@ from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE, gamma_predictive, renyi_divergence
 from skgp.estimators import _attributes
 from skgp.estimators._entries import Deviation, at_least
-from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, KEPT_JITTER
+from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING, UNTRAINED_JITTER
 from skgp.estimators._layer_choices import FOUND_INDUCING, NEURAL_MEAN
 from skgp.estimators._model_groups import AUTO_BETA_REG, OBSERVED
 from skgp.estimators._parameters import family, store_parameters
@@ -35,7 +35,7 @@ from skgp.recipes.warping import Warping
     n_inducing_mean=Deviation(constraint=[at_least(0)]),
     prior_mean=NEURAL_MEAN,
     noise_floor=Deviation(default="1e-5"),
-    jitter=Deviation(text=KEPT_JITTER),
+    jitter=Deviation(text=UNTRAINED_JITTER),
 )
 class PPGPRRegressor(GPRegressor):
     r"""Parametric predictive GP regression (PPGPR).

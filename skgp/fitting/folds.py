@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -90,18 +91,14 @@ class FoldedRows:
 
         The source of chance stays as it is.
         """
+        rng = copy.deepcopy(rng)
+        models = (self.first_model(recipe, fold.table, rng) for fold in self.folds)
         try:
-            models = self.models_of_folds(recipe, rng)
+            return self.scored(recipe, models)
         except NotPositiveDefiniteError:
             return NO_SEARCH
-        return self.scored(recipe, models)
 
-    def models_of_folds(self, recipe: Recipe, rng: np.random.RandomState) -> list[Model]:
-        """The initial model of each fold. The source of chance stays as it is."""
-        rng = copy.deepcopy(rng)
-        return [self.first_model(recipe, fold.table, rng) for fold in self.folds]
-
-    def scored(self, recipe: Recipe, models: list[Model]) -> Search:
+    def scored(self, recipe: Recipe, models: Iterable[Model]) -> Search:
         """The score of held-out rows by one model of each fold, as of a search."""
         scores, coverage, of_rows = [], NO_TARGETS, [NO_ROWS]
         for fold, model in zip(self.folds, models, strict=True):

@@ -88,10 +88,10 @@ class UntrainedGP:
         alike = Fold(*(scaled_table(rows, fold.table, like) for rows in parts))
         folded = FoldedRows(make_table(whole, targets, running, like), [alike], targets, running)
         with suppress(NotPositiveDefiniteError):
-            models = folded.models_of_folds(untrained_gp, rng)
-            search = folded.scored(untrained_gp, models)
+            scored = folded.first_model(untrained_gp, alike.table, copy.deepcopy(rng))
+            search = folded.scored(untrained_gp, [scored])
             if search.scores:
-                loss = _loss(untrained_gp, models[0], alike.table)
+                loss = _loss(untrained_gp, scored, alike.table)
                 return cls(untrained_gp, folded, copy.deepcopy(rng), search, loss)
         return None
 

@@ -53,8 +53,8 @@ _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
 _KEPT_JITTER: Final = 0.01
-# The same of a GP that is not trained. A shorter step is none, and a function that is almost linear
-# has a variance so large that a millionth of it hides the optimum.
+# The same of a GP that is not trained, which no step can move too far. A function that is almost
+# linear has such a large variance that a millionth of it is more than the noise.
 _UNTRAINED_JITTER: Final = 1e-4
 # Noise variance, relative to that of the targets, up to which hidden layers explain them at first.
 _LITTLE_NOISE: Final = 0.05
