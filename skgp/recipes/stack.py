@@ -14,8 +14,9 @@ from skgp.core.kernels.kernel import Kernel, KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
+from skgp.core.marginal.exact_starts import go_on, start_from_few, start_rough
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import go_on, start_from_few, start_hyperparameters, start_posterior
+from skgp.core.marginal.starts import start_hyperparameters, start_posterior
 from skgp.core.networks.chance import chance_of
 from skgp.core.networks.features import (
     FeatureExtractor,
@@ -350,8 +351,8 @@ def _start(
         return ObservedRows(below.h[few], latent[:, few], setup.observed_weight[few])
 
     if given is None and spec.start == "few rows":
-        if top.Z.shape[-2] < setup.n_distinct:
-            noise_var = start_from_few(started, some(_FEWEST_ROWS), noise_var)
+        start = start_from_few if top.Z.shape[-2] < setup.n_distinct else start_rough
+        noise_var = start(started, some(_FEWEST_ROWS), noise_var)
     elif given is None and spec.start != "given":
         few, weight = setup.subsample()
         is_large = spec.is_flat and len(few) > MOST_FIXED_INDUCING

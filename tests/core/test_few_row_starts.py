@@ -13,9 +13,9 @@ from skgp import PPGPRRegressor, SVGPRegressor
 from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
-from skgp.core.marginal import starts
+from skgp.core.marginal import exact_starts
+from skgp.core.marginal.exact_starts import go_on, start_from_few, start_rough
 from skgp.core.marginal.observed_rows import ObservedRows
-from skgp.core.marginal.starts import go_on, start_from_few
 from skgp.recipes import stack
 from skgp.scoring import nll
 
@@ -27,13 +27,20 @@ def wide_rows(rng, n_rows):
     return x / x.std(0), (2.0 * torch.sin(4.0 * x[:, 0]) * x[:, 1] + noise).unsqueeze(0)
 
 
-def start_of_few(x, y, n_few, n_inducing, lengthscale):
+def rough_rows(rng, n_rows):
+    """Targets with ten periods along one of three inputs, x (n, 3) and y (1, n)."""
+    x = torch.from_numpy(rng.uniform(-1.0, 1.0, (n_rows, 3)))
+    noise = 0.1 * torch.from_numpy(rng.standard_normal(n_rows))
+    return x / x.std(0), (1.4 * torch.sin(32.0 * x[:, 0]) + noise).unsqueeze(0)
+
+
+def start_of_few(x, y, n_few, n_inducing, lengthscale, start=start_from_few):
     """A layer, and the noise variance, after a start from the first few rows."""
     kernel = Stationary("matern52", 1, x.shape[1], lengthscale).double()
     Z = x[None, -n_inducing:].clone()
     layer = SparseGP(kernel, Z, DeltaPosterior(torch.zeros(1, n_inducing)), 1e-6)
     rows = ObservedRows(x[:n_few], y[:, :n_few], torch.ones(n_few).double())
-    return layer, start_from_few(layer, rows, torch.tensor([0.135], dtype=torch.float64))
+    return layer, start(layer, rows, torch.tensor([0.135], dtype=torch.float64))
 
 
 def rest_of(layer, x):
@@ -51,10 +58,11 @@ def kernel_of(layer):
     return np.r_[kernel.log_lengthscale.detach().numpy()[0], kernel.variance.log().detach()]
 
 
-def best_of(x, y, centre, copies=1):
+def best_of(x, y, centre, copies=1, start=None):
     """Logarithms of the lengthscales, the variance and the noise of an exact GP at its optimum.
 
-    Of a Matern 5/2 kernel with hyperbolic secants around the centre. Each row counts as its copies.
+    Of a Matern 5/2 kernel with hyperbolic secants around the centre, where the search starts if
+    nothing else is given. Each row counts as its copies.
     """
 
     def value(at):
@@ -67,7 +75,7 @@ def best_of(x, y, centre, copies=1):
         apart = (copies - 1) * len(y) * np.log(noise)
         return -density.logpdf(y) + 0.5 * apart + np.log(np.cosh(at - centre)).sum()
 
-    return scipy.optimize.minimize(value, centre, method="L-BFGS-B").x
+    return scipy.optimize.minimize(value, centre if start is None else start, method="L-BFGS-B").x
 
 
 def test_an_exact_gp_of_few_rows_finds_inputs_that_the_bound_loses(rng):
@@ -92,12 +100,40 @@ def test_the_usual_start_stays_where_few_rows_need_too_many_inducing_inputs(rng)
 def test_few_rows_end_at_an_optimum_of_the_likelihood_and_weak_priors(rng, monkeypatch):
     x, y = wide_rows(rng, 120)
     x = x[:, :3]
-    monkeypatch.setattr(starts, "_CLEAR_LEAD", -math.inf)
+    monkeypatch.setattr(exact_starts, "_CLEAR_LEAD", -math.inf)
     layer, noise_var = start_of_few(x, y, 80, 100, math.sqrt(3.0))
     usual = np.log(np.array([math.sqrt(3.0)] * 3 + [1.0, 0.135]))
     optimum = best_of(x[:80].numpy(), y[0, :80].numpy(), usual)
     np.testing.assert_allclose(kernel_of(layer), optimum[:4], atol=0.02)
     assert noise_var.item() == pytest.approx(np.exp(optimum[4]) + rest_of(layer, x[:80]), rel=0.05)
+
+
+def test_short_lengthscales_lead_to_an_optimum_with_weak_priors_around_the_usual(rng, monkeypatch):
+    x, y = rough_rows(rng, 120)
+    monkeypatch.setattr(exact_starts, "_FEW_REFINEMENTS", 100)
+    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0), start_rough)
+    usual = np.log(np.array([math.sqrt(3.0)] * 3 + [1.0, 0.135]))
+    short = usual + np.log([0.3] * 3 + [1.0] * 2)
+    optimum = best_of(x.numpy(), y[0].numpy(), usual, start=short)
+    np.testing.assert_allclose(kernel_of(layer), optimum[:4], atol=2e-3)
+    assert noise_var.item() == pytest.approx(np.exp(optimum[4]), rel=0.01)
+    # From the usual lengthscales all is noise.
+    assert np.exp(best_of(x.numpy(), y[0].numpy(), usual)[4]) > 0.5
+
+
+def test_a_sparse_gp_that_can_hold_a_rough_function_starts_there(rng):
+    x, y = rough_rows(rng, 300)
+    layer, noise_var = start_of_few(x, y, 300, 200, math.sqrt(3.0))
+    lengthscale = layer.kernel.lengthscale[0].detach()
+    assert lengthscale[0] < 0.3 < 2.0 < lengthscale[1:].min()
+    assert noise_var.item() < 0.3
+
+
+def test_the_usual_start_of_a_smooth_function_stays(rng):
+    x, y = wide_rows(rng, 100)
+    layer, noise_var = start_of_few(x[:, :3], y, 100, 100, math.sqrt(3.0), start_rough)
+    assert layer.kernel.log_lengthscale.unique().tolist() == pytest.approx([0.5 * math.log(3.0)])
+    assert noise_var.item() == 0.135
 
 
 @pytest.mark.parametrize("copies", [1, 2])  # of two the noise goes to its floor
@@ -110,7 +146,7 @@ def test_more_rows_lead_to_an_optimum_with_weak_priors_around_that_of_few(rng, m
     all_rows = torch.arange(40).repeat(copies)
     rows = ObservedRows(x[all_rows], y[:, all_rows], torch.ones(40 * copies).double())
     first = np.log(np.array([0.4] * 3 + [1.0, 0.01 - 1e-6]))
-    monkeypatch.setattr(starts, "_MORE_REFINEMENTS", 100)
+    monkeypatch.setattr(exact_starts, "_MORE_REFINEMENTS", 100)
     noise_var = go_on(layer, rows, torch.tensor([0.01], dtype=torch.float64))
     optimum = best_of(x.numpy(), y[0].numpy(), first, copies)
     np.testing.assert_allclose(kernel_of(layer), optimum[:4], atol=2e-3)
@@ -122,6 +158,13 @@ def test_svgp_keeps_a_signal_in_two_of_thirty_inputs(rng):
     x, y = (part.numpy() for part in wide_rows(rng, 1000))
     model = SVGPRegressor(n_inducing=50, random_state=0).fit(x[:500], y[0, :500])
     assert nll(y[0, 500:], model.predict_dist(x[500:])) < -0.4
+
+
+def test_svgp_does_not_take_a_rough_function_for_noise(rng):
+    """From the usual values it ends at the mean, with an NLL of 1.4."""
+    x, y = (part.numpy() for part in rough_rows(rng, 600))
+    model = SVGPRegressor(random_state=0).fit(x[:300], y[0, :300])
+    assert nll(y[0, 300:], model.predict_dist(x[300:])) < -0.4
 
 
 def test_a_ppgpr_without_inducing_inputs_of_the_mean_starts_at_given_values(rng, monkeypatch):

@@ -4,8 +4,6 @@ A model that starts at the optimum of a small exact problem needs a fraction of 
 """
 
 import math
-from contextlib import suppress
-from copy import deepcopy
 from typing import Final
 
 import torch
@@ -13,13 +11,11 @@ from torch import Tensor
 
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.collapsed import collapsed_bound
-from skgp.core.marginal.exact import exact_log_marginal
+from skgp.core.marginal.exact_starts import LEAST_NOISE, free, merged, moves, refine_exactly
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
 from skgp.core.numerics.principal import principal_directions
-from skgp.core.numerics.weak_prior import log_weak_prior
-from skgp.exceptions import NotPositiveDefiniteError
 
 _BOUND_INDUCING = 300  # inducing inputs from which hyper-parameters are estimated
 _BOUND_STEPS = 40
@@ -27,11 +23,6 @@ _BOUND_RATE = 0.1
 _REFINED_ROWS: Final = 1500  # up to which the descent goes on to the optimum: one usual batch
 _FEW_COPIES: Final = 1.5  # rows per distinct input up to which the n x n matrix takes less time
 _REFINEMENTS = 100
-_TRIAL_ITERATIONS: Final = 10  # after which two starts are compared
-_CLEAR_LEAD: Final = 0.1  # of a start that is not the usual one, in nats per row
-_FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter
-_MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
-_LEAST_NOISE = 1e-6  # variance, relative to that of the targets
 _CHUNK = 2048
 _MOST_COUNTED = 1e4  # rows of the table for which a row may count in the start of q(u), on average
 _RIDGE = 1e-3  # of the regression whose residuals start covariates, relative to the inputs
@@ -76,7 +67,7 @@ def start_hyperparameters(
     """
     refined = refined and len(x) <= _REFINED_ROWS
     if refined:  # repeated rows, in any order, then count as one of their weight to the last bit
-        x, y, weight = _merged(x, y, weight)
+        x, y, weight = merged(x, y, weight)
     # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
     n_inducing = layer.Z.shape[-2]
     is_exact = refined and len(y) == 1 and is_of_all_rows(x, n_inducing)
@@ -84,10 +75,10 @@ def start_hyperparameters(
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
-    parameters = [*_free(layer), log_noise]
+    parameters = [*free(layer), log_noise]
     given = [parameter.detach().clone() for parameter in parameters]
     # Without a least noise the bound of constant targets has no optimum.
-    least = _LEAST_NOISE if refined else 0.0
+    least = LEAST_NOISE if refined else 0.0
     n_counted = weight.sum(-1).mean()
 
     def loss(step: int = 0) -> Tensor:
@@ -99,132 +90,15 @@ def start_hyperparameters(
     near = [parameter.detach().clone() for parameter in parameters]
 
     def penalised() -> Tensor:
-        squares = torch.stack([move.square().sum() for move in _moves(parameters, near)])
+        squares = torch.stack([move.square().sum() for move in moves(parameters, near)])
         return loss() + 0.5 * squares.sum() / n_counted
 
     if is_exact:
         rows = ObservedRows(x, y, weight.expand_as(y)[0])
-        _refine_exactly(layer, rows, parameters, [*given[:-1], near[-1]], _REFINEMENTS)
+        refine_exactly(layer, rows, parameters, [*given[:-1], near[-1]], _REFINEMENTS)
     elif refined:
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
-
-
-def _refine_exactly(
-    layer: SparseLayer,
-    rows: ObservedRows,
-    parameters: list[Tensor],
-    centres: list[Tensor],
-    n_iterations: int,
-) -> None:
-    """Move a GP's parameters, and its log noise, the last, towards the optimum of an exact GP.
-
-    That is an optimum of log marginal likelihood and weak priors around the centres.
-    """
-
-    def loss() -> Tensor:
-        noise = parameters[-1].exp() + _LEAST_NOISE
-        log_marginal = exact_log_marginal(layer, rows, noise).sum() + layer.kernel.log_prior()
-        prior = log_weak_prior(torch.cat(_moves(parameters, centres)))
-        return -(log_marginal + prior) / rows.weight.sum()
-
-    refine(loss, parameters, n_iterations)
-
-
-def _free(layer: SparseLayer) -> list[Tensor]:
-    """The parameters of its kernel that are not fixed."""
-    return [parameter for parameter in layer.kernel.parameters() if parameter.requires_grad]
-
-
-def _moves(parameters: list[Tensor], start: list[Tensor]) -> list[Tensor]:
-    """How far each parameter has come."""
-    return [(p - q).flatten() for p, q in zip(parameters, start, strict=True)]
-
-
-def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
-    """Move the kernel of one GP to where an exact GP of few rows has it, if that is a better start.
-
-    From its usual values a sparse GP of many inputs may lose the signal on the way to an optimum of
-    its bound; an exact GP of a random subset finds it. But a kernel that takes more inducing inputs
-    than there are is no good start: it has to be well ahead of the usual values after a few
-    iterations of both.
-
-    Parameters
-    ----------
-    layer : SparseLayer
-        Its kernel parameters are changed in place.
-    rows : ObservedRows
-    noise_var : Tensor of shape (1,)
-        Initial value of the noise variance.
-
-    Returns
-    -------
-    Tensor of shape (1,)
-        Noise variance that goes with the kernel.
-    """
-    found, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
-    parameters = [*_free(found), log_noise]
-    usual = [parameter.detach().clone() for parameter in parameters]
-    _refine_exactly(found, rows, parameters, usual, _FEW_REFINEMENTS)
-    with suppress(NotPositiveDefiniteError):
-        found_var = log_noise.detach().exp() + _unexplained(found, rows)
-        lead = _bound_after_trial(found, rows, found_var)
-        lead = lead - _bound_after_trial(layer, rows, noise_var)
-        if lead > _CLEAR_LEAD:
-            layer.kernel.load_state_dict(found.kernel.state_dict())
-            return found_var
-    return noise_var
-
-
-def go_on(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
-    """Move one GP's kernel from an optimum of few rows towards that of more.
-
-    That is an optimum of their log marginal likelihood, with weak priors around the first one. From
-    there it takes few iterations.
-
-    Parameters
-    ----------
-    layer : SparseLayer
-        Its kernel parameters are changed in place.
-    rows : ObservedRows
-    noise_var : Tensor of shape (1,)
-        Noise variance that goes with the kernel as it is, at least `_LEAST_NOISE`.
-
-    Returns
-    -------
-    Tensor of shape (1,)
-        Noise variance that goes with the kernel.
-    """
-    log_noise = (noise_var - _LEAST_NOISE).clamp(min=_LEAST_NOISE * 1e-3).log().requires_grad_()
-    parameters = [*_free(layer), log_noise]
-    first = [parameter.detach().clone() for parameter in parameters]
-    _refine_exactly(layer, ObservedRows(*_merged(*rows[:3])), parameters, first, _MORE_REFINEMENTS)
-    return log_noise.detach().exp() + _LEAST_NOISE
-
-
-def _bound_after_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
-    """The bound (1,) after a few iterations, in nats per row; the layer stays."""
-    layer, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
-
-    def bound() -> Tensor:
-        noise = log_noise.exp() + _LEAST_NOISE
-        given = rows.x, rows.y, rows.weight, noise, layer.jitter
-        return collapsed_bound(layer.kernel, layer.Z.detach(), *given) / rows.weight.sum()
-
-    refine(lambda: -bound().sum(), [*_free(layer), log_noise], _TRIAL_ITERATIONS)
-    return bound().detach()
-
-
-@torch.no_grad()
-def _unexplained(layer: SparseLayer, rows: ObservedRows) -> Tensor:
-    """Mean prior variance (1,) at the rows that the inducing variables do not explain.
-
-    The least noise variance is added to it.
-    """
-    L_inv = inverse_cholesky(layer.kernel.Kuu(layer.Z), layer.jitter)
-    explained = (L_inv @ layer.kernel.Kuf(layer.Z, rows.x)).square().sum(-2) @ rows.weight
-    share = (1.0 - explained / rows.weight.sum()).clamp(min=0.0)
-    return layer.kernel.variance * share + _LEAST_NOISE
 
 
 def is_of_all_rows(x: Tensor, n_inducing: int) -> bool:
@@ -235,16 +109,6 @@ def is_of_all_rows(x: Tensor, n_inducing: int) -> bool:
     """
     n_distinct = 1 + int((x[1:] != x[:-1]).any(-1).sum())
     return n_distinct <= n_inducing and len(x) <= _FEW_COPIES * n_inducing
-
-
-def _merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Distinct pairs of x (n, D) and y (W, n) in sorted order, with the sums of their weights.
-
-    Weights are (n,) or (W, n).
-    """
-    pairs, row = torch.unique(torch.cat([x, y.mT], -1), dim=0, return_inverse=True)
-    sums = weight.new_zeros(*weight.shape[:-1], len(pairs)).index_add_(-1, row, weight)
-    return pairs[:, : x.shape[1]], pairs[:, x.shape[1] :].mT, sums
 
 
 @torch.no_grad()

@@ -44,7 +44,7 @@ def minimise(
         moments.step(learning_rate * schedule(step / n_steps))
 
 
-def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> None:
+def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> float:
     """Change some parameters by L-BFGS, to the lowest loss that it meets.
 
     A line search may try parameters that have no loss. The descent ends there. The result is
@@ -57,6 +57,11 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
     parameters : iterable of Tensor
     n_iterations : int
         At most.
+
+    Returns
+    -------
+    float
+        That loss; infinite where none was met.
     """
     parameters = list(parameters)
     optimizer = LBFGS(
@@ -85,6 +90,7 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
     with torch.no_grad():
         for parameter, value in zip(parameters, best, strict=True):
             parameter.copy_((value / _RESOLUTION).round() * _RESOLUTION)
+    return lowest
 
 
 def _forget(parameters: list[Tensor]) -> None:
