@@ -34,7 +34,10 @@ from skgp.recipes.warping import Warping
     max_iter=OPTIMUM_OR_EPOCHS,
     likelihood=OBSERVED,
     noise_floor=Deviation(default="1e-5"),
-    jitter=Deviation(default="1e-6", text=KEPT_JITTER),
+    jitter=Deviation(
+        default="1e-6",
+        text=f"{KEPT_JITTER}    With an inducing input for each distinct row: a ten-thousandth.\n",
+    ),
 )
 class SVGPRegressor(GPRegressor):
     r"""Sparse variational GP regression, with its MAP, robust and orthogonally decoupled variants.

@@ -54,9 +54,9 @@ _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
 _KEPT_JITTER: Final = 0.01
-# The same of a GP that is not trained, which no step can move too far. A function that is almost
-# linear has such a large variance that a millionth of it is more than the noise.
-_UNTRAINED_JITTER: Final = 1e-4
+# The same where no step moves q(u), maybe too far. A function that is almost linear has such a
+# large variance that a millionth of it is more than the noise.
+_EXACT_JITTER: Final = 1e-4
 # Noise variance, relative to that of the targets, up to which hidden layers explain them at first.
 _LITTLE_NOISE: Final = 0.05
 
@@ -171,10 +171,10 @@ def sparse_top(
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
     if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
-        layer.jitter *= _UNTRAINED_JITTER if spec.is_flat else _KEPT_JITTER
-        # Where each row is one, or there are thousands, the matrix Kuu is close to singular: its
-        # factor, and with it what the whitened variables mean, changes with the smallest move, and
-        # there is none to gain.
+        is_exact = spec.start == "few rows" and len(Z) >= setup.n_distinct
+        layer.jitter *= _EXACT_JITTER if spec.is_flat or is_exact else _KEPT_JITTER
+        # Where each row is one, or there are thousands, Kuu is close to singular: the smallest move
+        # changes its factor, with it what the whitened variables mean, and there is none to gain.
         layer.Z.requires_grad_(not spec.is_flat and len(Z) < setup.n_distinct)
     return layer
 

@@ -117,6 +117,25 @@ def test_predictions_agree_with_scikit_learn(table, rng):
     np.testing.assert_allclose(std, other_std, rtol=1e-3)
 
 
+def test_jitter_is_less_than_little_noise_of_an_almost_linear_function(rng):
+    """Predictions are those of an exact GP without jitter."""
+    X = rng.uniform(-1.0, 1.0, (210, 4))
+    y = X @ np.arange(1.0, 5.0) + 0.3 * np.sin(2.0 * X[:, 0])
+    model = SVGPRegressor(random_state=0).fit(X[:160], y[:160])
+    layer, noise = model.stack_.top, model.model_.likelihood.noise_var.item()
+    assert layer.kernel.variance.item() > 1000.0
+    x, targets = scaled(model, X, y)
+    K = layer.kernel.Kuu(x[None])[0].detach().numpy() * layer.kernel.variance.item()
+    solved = np.linalg.solve(K[:160, :160] + noise * np.eye(160), K[:160])
+    constant = layer.mean.item()
+    mean = constant + solved[:, 160:].T @ (targets[:160, 0].numpy() - constant)
+    std = np.sqrt(noise + np.diag(K)[160:] - (K[:160, 160:] * solved[:, 160:]).sum(0))
+    predicted, predicted_std = model.predict(X[160:], return_std=True)
+    predicted = model.model_.y_scale.apply(predicted.reshape(-1, 1))[:, 0]
+    np.testing.assert_allclose(predicted, mean, atol=0.1 * noise**0.5)
+    np.testing.assert_allclose(predicted_std / y[:160].std(), std, rtol=0.02)
+
+
 def test_no_noise_is_no_trap(rng):
     X = rng.uniform(-2.0, 2.0, (120, 3))
     y = np.sin(2.0 * X[:, 0]) * X[:, 1]
