@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -181,13 +181,13 @@ def _better_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> 
 
 
 def _trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, share: float) -> _Trial:
-    """An exact GP from lengthscales of this share of the layer's."""
+    """An exact GP from lengthscales of this share of the layer's; one for any kernel."""
     layer, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
     parameters = [*free(layer), log_noise]
     usual = [parameter.detach().clone() for parameter in parameters]
     if share != 1.0:
         with torch.no_grad():
-            layer.kernel.log_lengthscale.add_(math.log(share))
+            cast(Stationary, layer.kernel).log_lengthscale.add_(math.log(share))
     log_posterior = refine_exactly(layer, rows, parameters, usual, _FEW_REFINEMENTS)
     return _Trial(layer, log_noise.detach().exp(), log_posterior)
 
