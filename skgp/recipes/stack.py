@@ -224,9 +224,9 @@ class StackSpec:
         Whether a prior pulls the lengthscales of such a kernel together.
     start : {"given", "few rows", "descent", "optimum"}
         Where kernel and noise start: at their given values; where an exact GP of few rows has them,
-        if that is better and not all inputs are inducing inputs, for a training that goes to the
-        optimum by itself; after a short descent of the collapsed bound; or at its optimum, for an
-        objective that has a gradient there.
+        if that is clearly better, for a training that goes to the optimum by itself; after a short
+        descent of the collapsed bound; or at its optimum, for an objective that has a gradient
+        there.
     initial_values : InitialValues
         With a noise there, that is where kernel and noise start.
     all_inducing : int
