@@ -108,10 +108,20 @@ def test_few_rows_end_at_an_optimum_of_the_likelihood_and_weak_priors(rng, monke
     assert noise_var.item() == pytest.approx(np.exp(optimum[4]) + rest_of(layer, x[:80]), rel=0.05)
 
 
+def test_short_lengthscales_are_the_start_where_they_lead_far_ahead(rng):
+    x, y = rough_rows(rng, 120)
+    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0), start_rough)
+    short = torch.full((1, 3), 0.3 * math.sqrt(3.0), dtype=torch.float64)
+    torch.testing.assert_close(layer.kernel.lengthscale.detach(), short, rtol=1e-7, atol=0.0)
+    assert layer.kernel.variance.item() == 1.0
+    assert noise_var.item() == 0.135
+
+
 def test_short_lengthscales_lead_to_an_optimum_with_weak_priors_around_the_usual(rng, monkeypatch):
     x, y = rough_rows(rng, 120)
     monkeypatch.setattr(exact_starts, "_FEW_REFINEMENTS", 100)
-    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0), start_rough)
+    monkeypatch.setattr(exact_starts, "_CLEAR_LEAD", -math.inf)
+    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0))
     usual = np.log(np.array([math.sqrt(3.0)] * 3 + [1.0, 0.135]))
     short = usual + np.log([0.3] * 3 + [1.0] * 2)
     optimum = best_of(x.numpy(), y[0].numpy(), usual, start=short)

@@ -20,7 +20,8 @@ from skgp.core.numerics.weak_prior import log_weak_prior
 from skgp.exceptions import NotPositiveDefiniteError
 
 LEAST_NOISE: Final = 1e-6  # variance, relative to that of the targets
-_FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter, and how rough f is
+_FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter
+_ROUGH_REFINEMENTS: Final = 30  # after which it is plain whether a function is rough
 _MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
 _SHORT: Final = 0.3  # lengthscales of a second start, relative to the usual ones
 _DECISIVE: Final = 5.0  # nats by which an exact GP from there has to be ahead
@@ -37,10 +38,11 @@ class _Trial(NamedTuple):
 
 
 def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
-    """Move the kernel of one GP to where short lengthscales lead, if that is a far better start.
+    """Shorten the lengthscales of one GP if that is a far better start.
 
     From its usual values a GP may take a function that is rough for noise. Two exact GPs of the
     rows tell, after a few iterations from either. For a GP whose inducing inputs are all inputs.
+    The rows decide, and leave no other trace: they may be some of all.
 
     Parameters
     ----------
@@ -53,13 +55,12 @@ def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Te
     Returns
     -------
     Tensor of shape (1,)
-        Noise variance that goes with the kernel.
+        Noise variance that goes with the kernel: the same.
     """
-    found, is_ahead = _better_trial(layer, ObservedRows(*merged(*rows[:3])), noise_var)
-    if not is_ahead:
-        return noise_var
-    layer.kernel.load_state_dict(found.layer.kernel.state_dict())
-    return found.noise_var
+    rows = ObservedRows(*merged(*rows[:3]))
+    if _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)[1]:
+        _shorten(layer)
+    return noise_var
 
 
 def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) ->
     Tensor of shape (1,)
         Noise variance that goes with the kernel.
     """
-    found, _ = _better_trial(layer, rows, noise_var)
+    found, _ = _better_trial(layer, rows, noise_var, _FEW_REFINEMENTS)
     with suppress(NotPositiveDefiniteError):
         found_var = found.noise_var + _unexplained(found.layer, rows)
         lead = _bound_after_trial(found.layer, rows, found_var)
@@ -167,29 +168,37 @@ def merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
     return pairs[:, : x.shape[1]], pairs[:, x.shape[1] :].mT, sums
 
 
-def _better_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> tuple[_Trial, bool]:
+def _better_trial(
+    layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, n_iterations: int
+) -> tuple[_Trial, bool]:
     """An exact GP from the usual values, or from shorter lengthscales where these lead far ahead.
 
     And whether they do. Weak priors are around the usual values in both.
     """
-    usual, kernel = _trial(layer, rows, noise_var, 1.0), layer.kernel
+    usual, kernel = _trial(layer, rows, noise_var, n_iterations, is_short=False), layer.kernel
     if isinstance(kernel, Stationary) and kernel.log_lengthscale.requires_grad:
-        short = _trial(layer, rows, noise_var, _SHORT)
+        short = _trial(layer, rows, noise_var, n_iterations, is_short=True)
         if short.log_posterior > usual.log_posterior + _DECISIVE:
             return short, True
     return usual, False
 
 
-def _trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, share: float) -> _Trial:
-    """An exact GP from lengthscales of this share of the layer's; one for any kernel."""
+def _trial(
+    layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, n_iterations: int, *, is_short: bool
+) -> _Trial:
+    """An exact GP from the layer's values, or from shorter lengthscales."""
     layer, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
     parameters = [*free(layer), log_noise]
     usual = [parameter.detach().clone() for parameter in parameters]
-    if share != 1.0:
-        with torch.no_grad():
-            cast(Stationary, layer.kernel).log_lengthscale.add_(math.log(share))
-    log_posterior = refine_exactly(layer, rows, parameters, usual, _FEW_REFINEMENTS)
+    if is_short:
+        _shorten(layer)
+    log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
     return _Trial(layer, log_noise.detach().exp(), log_posterior)
+
+
+@torch.no_grad()
+def _shorten(layer: SparseLayer) -> None:
+    cast(Stationary, layer.kernel).log_lengthscale.add_(math.log(_SHORT))
 
 
 def _bound_after_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
