@@ -131,6 +131,20 @@ def test_short_lengthscales_lead_to_an_optimum_with_weak_priors_around_the_usual
     assert np.exp(best_of(x.numpy(), y[0].numpy(), usual)[4]) > 0.5
 
 
+def test_a_kernel_without_lengthscales_to_learn_is_left_alone(rng, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr(exact_starts, "exact_log_marginal", refuse)
+    x, y = rough_rows(rng, 20)
+    kernel = Stationary("matern52", 1, 3, 1.0).double()
+    kernel.log_lengthscale.requires_grad_(False)
+    layer = SparseGP(kernel, x[None].clone(), DeltaPosterior(torch.zeros(1, 20)), 1e-6)
+    rows = ObservedRows(x, y, torch.ones(20).double())
+    assert start_rough(layer, rows, torch.tensor([0.135])).item() == pytest.approx(0.135)
+    assert kernel.lengthscale.unique().item() == 1.0
+
+
 def test_a_sparse_gp_that_can_hold_a_rough_function_starts_there(rng):
     x, y = rough_rows(rng, 300)
     layer, noise_var = start_of_few(x, y, 300, 200, math.sqrt(3.0))

@@ -57,9 +57,11 @@ def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Te
     Tensor of shape (1,)
         Noise variance that goes with the kernel: the same.
     """
-    rows = ObservedRows(*merged(*rows[:3]))
-    if _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)[1]:
-        _shorten(layer)
+    if _has_lengthscales(layer):
+        rows = ObservedRows(*merged(*rows[:3]))
+        _, is_short = _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)
+        if is_short:
+            _shorten(layer)
     return noise_var
 
 
@@ -175,8 +177,8 @@ def _better_trial(
 
     And whether they do. Weak priors are around the usual values in both.
     """
-    usual, kernel = _trial(layer, rows, noise_var, n_iterations, is_short=False), layer.kernel
-    if isinstance(kernel, Stationary) and kernel.log_lengthscale.requires_grad:
+    usual = _trial(layer, rows, noise_var, n_iterations, is_short=False)
+    if _has_lengthscales(layer):
         short = _trial(layer, rows, noise_var, n_iterations, is_short=True)
         if short.log_posterior > usual.log_posterior + _DECISIVE:
             return short, True
@@ -194,6 +196,12 @@ def _trial(
         _shorten(layer)
     log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
     return _Trial(layer, log_noise.detach().exp(), log_posterior)
+
+
+def _has_lengthscales(layer: SparseLayer) -> bool:
+    """Whether there are lengthscales to learn, as a kernel of the user may not have."""
+    kernel = layer.kernel
+    return isinstance(kernel, Stationary) and kernel.log_lengthscale.requires_grad
 
 
 @torch.no_grad()
