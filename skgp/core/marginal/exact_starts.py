@@ -42,7 +42,7 @@ def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Te
 
     From its usual values a GP may take a function that is rough for noise. Two exact GPs of the
     rows tell, after a few iterations from either. For a GP whose inducing inputs are all inputs.
-    The rows decide, and leave no other trace: they may be some of all.
+    The fit does not depend on the rows otherwise, so that they may be a subsample.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Te
     Returns
     -------
     Tensor of shape (1,)
-        Noise variance that goes with the kernel: the same.
+        The given noise variance, which goes with either start.
     """
     if _has_lengthscales(layer):
         rows = ObservedRows(*merged(*rows[:3]))
@@ -173,9 +173,9 @@ def merged(x: Tensor, y: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor
 def _better_trial(
     layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, n_iterations: int
 ) -> tuple[_Trial, bool]:
-    """An exact GP from the usual values, or from shorter lengthscales where these lead far ahead.
+    """An exact GP from the usual values, or from shorter lengthscales if that is far ahead.
 
-    And whether they do. Weak priors are around the usual values in both.
+    The flag says whether it is. Weak priors are around the usual values in both.
     """
     usual = _trial(layer, rows, noise_var, n_iterations, is_short=False)
     if _has_lengthscales(layer):
