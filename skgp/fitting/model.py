@@ -95,11 +95,14 @@ class Model(nn.Module):
         Training steps done, from which the draws of further ones are numbered.
     noise_share : float
         Share of the noise in the variance of the targets, for weights of divergences that know it.
+    is_rough : bool or None
+        Whether a GP of all inputs should start from short lengthscales; None if nobody asked.
     """
 
     x_scale: Scale
     y_scale: Scale
     noise_share: float = 0.0  # files of earlier versions have none of their own
+    is_rough: bool | None = None
 
     def __init__(self, source: Source, likelihood: Any, nodes: NodeRule | None = None) -> None:
         super().__init__()

@@ -28,8 +28,9 @@ from skgp.fitting.plans import Stopping
 from skgp.fitting.recipe import Recipe, always_float64, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
+from skgp.recipes.features import Features
 from skgp.recipes.rough_gps import filled_targets
-from skgp.recipes.stack import INITIAL_NOISE, Features, each_gp
+from skgp.recipes.stack import INITIAL_NOISE, each_gp, starts_rough
 from skgp.recipes.warping import Warping
 
 _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
@@ -82,9 +83,18 @@ class CollapsedStart:
     warping: Warping
 
     def __call__(
-        self, features: Features, n_inducing: int, jitter: float, setup: Setup
+        self,
+        features: Features,
+        n_inducing: int,
+        jitter: float,
+        setup: Setup,
+        *,
+        is_exact: bool = False,
     ) -> tuple[nn.Module | None, SparseGP, Gaussian]:
-        """Network, sparse layer and likelihood where the collapsed bound is high."""
+        """Network, sparse layer and likelihood where the collapsed bound is high.
+
+        If it `is_exact`, the GP has no need of inducing inputs, and may start at a rough function.
+        """
         n_outputs = setup.Y.shape[1]
         y = filled_targets(setup)
         y, seen = y.mT, (~setup.Y.isnan()).mT
@@ -99,7 +109,8 @@ class CollapsedStart:
         likelihood = Gaussian(n_outputs, INITIAL_NOISE, self.noise_floor).double()
         few, weight = setup.subsample()
         rows = h[few], y[:, few], weight * seen[:, few]
-        likelihood.start(start_hyperparameters(layer, *rows, INITIAL_NOISE))
+        rough = is_exact and n_outputs == 1 and starts_rough(setup, h, y, layer)
+        likelihood.start(start_hyperparameters(layer, *rows, INITIAL_NOISE, rough=rough))
         return network, layer, likelihood
 
 

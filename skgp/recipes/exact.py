@@ -15,7 +15,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.collapsed import CollapsedLayers, CollapsedStart, observed_rows
-from skgp.recipes.stack import Features
+from skgp.recipes.features import Features
 
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts
 _START_JITTER: Final = 1e-8  # of their kernel matrix, which no noise regularises
@@ -53,7 +53,9 @@ def build_exact(
     max_cholesky_size: int, jitter: float, start: CollapsedStart, features: Features, setup: Setup
 ) -> Model:
     """One exact layer, which begins without rows."""
-    network, layer, likelihood = start(features, _START_INDUCING, _START_JITTER, setup)
+    network, layer, likelihood = start(
+        features, _START_INDUCING, _START_JITTER, setup, is_exact=True
+    )
     solver = ConjugateGradients(setup.seed_for("probes"), min_rows=max_cholesky_size + 1)
     gp = ExactGP(layer.kernel, layer.Z.detach()[0, :0], jitter, solver)
     return Model(ExactLayers(GPStack([gp], network)), likelihood)

@@ -11,7 +11,7 @@ from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.collapsed import CollapsedLayers, CollapsedStart
-from skgp.recipes.stack import Features
+from skgp.recipes.features import Features
 
 
 class FITCLayers(CollapsedLayers):

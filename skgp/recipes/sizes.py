@@ -78,9 +78,11 @@ class FoundSizes:
         """The build of the stack with so many inducing inputs in its layers.
 
         It transforms skewed inputs if the model does. Whether that is worth it may depend on the
-        inducing inputs of two rough GPs, and models that are compared should not differ in that.
+        inducing inputs of two rough GPs, and models that are compared should not differ in that,
+        nor in the lengthscales that a GP of all inputs starts from, which take long to find.
         """
-        spec = replace(self.spec, inducing=replace(self.spec.inducing, n_inducing=n_inducing))
+        inducing = replace(self.spec.inducing, n_inducing=n_inducing)
+        spec = replace(self.spec, inducing=inducing, is_rough=model.is_rough)
         if spec.warping is not None:
             is_warped = isinstance(model.stack.features, InputWarp)
             spec = replace(spec, warping=replace(spec.warping, input_warping=is_warped))

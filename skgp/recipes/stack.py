@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import torch
@@ -14,16 +15,10 @@ from skgp.core.kernels.kernel import Kernel, KernelLike
 from skgp.core.layers.layer import Layer
 from skgp.core.layers.posteriors import Covariance, make_posterior
 from skgp.core.layers.sparse import SparseGP, SparseLayer
-from skgp.core.marginal.exact_starts import go_on, start_from_few, start_rough
+from skgp.core.marginal.exact_starts import go_on, is_rough, start_from_few, start_from_trial
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.marginal.starts import start_hyperparameters, start_posterior
-from skgp.core.networks.chance import chance_of
-from skgp.core.networks.features import (
-    FeatureExtractor,
-    make_features,
-    start_features,
-    tanh_network,
-)
+from skgp.core.networks.features import tanh_network
 from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.stacks.stack import GPStack, Stack
 from skgp.core.training.plan import count_batches
@@ -32,6 +27,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
+from skgp.recipes.features import NO_FEATURES, Features
 from skgp.recipes.warping import Warping
 
 # Where models start, in units of standardised targets.
@@ -49,7 +45,7 @@ MOST_FIXED_INDUCING: Final = 1500
 MOST_UNTRAINED_INDUCING: Final = 3000  # of a GP that is not trained
 _FEW_ROWS: Final = 1000  # that the kernel of such a GP is learned from first, if there are many
 _MORE_ROWS: Final = 2000  # and then
-_FEWEST_ROWS: Final = 700  # that tell which inputs matter, where training goes on from there
+_FEWEST_ROWS: Final = 700  # that tell which inputs matter, and whether a function is rough
 _INDUCING_PER_ROOT: Final = 3.0  # of the number of rows, up to many
 # Share of the jitter that the top layer keeps where float64 and a good start allow it: f has the
 # jitter as variance at each inducing input, and where the targets have little noise that is a lot.
@@ -82,29 +78,6 @@ class Inducing:
                 f"n_inducing has a length of {len(numbers)} for {n_layers} layers of GPs: give one "
                 "for each layer, from the inputs upwards, or one for all"
             )
-
-
-@dataclass(frozen=True)
-class Features:
-    """Parameter group: a deep kernel."""
-
-    feature_extractor: FeatureExtractor | None
-    weight_decay: float
-
-    def __call__(self, setup: Setup) -> tuple[nn.Module | None, Tensor]:
-        """The network, or None, and the features (n, F) of the setup's rows."""
-        extractor = self.feature_extractor
-        if extractor is None:
-            return None, setup.x
-        if not isinstance(extractor, str) and not callable(extractor):
-            extractor = check_sizes("feature_extractor", extractor)
-        features = make_features(extractor, setup.x.shape[1], setup.seed_for("features")).double()
-        # The statistics of a batch norm come from a pass with dropout.
-        with chance_of(features, setup.seed_for("statistics"))(setup.x.device, 0):
-            return features, start_features(features, setup.x)
-
-
-NO_FEATURES = Features(None, 0.0)
 
 
 @dataclass(frozen=True)
@@ -235,6 +208,8 @@ class StackSpec:
     is_flat : bool
         Whether hidden GPs begin without a variance to speak of, so that the top layer is a GP of
         what their prior means and the inputs are. Its inducing inputs stay where they begin.
+    is_rough : bool or None
+        Whether a top GP of all inputs starts from short lengthscales; None if the rows tell.
     """
 
     architecture: Architecture
@@ -252,6 +227,7 @@ class StackSpec:
     initial_values: InitialValues = USUAL_VALUES
     all_inducing: int = 0
     is_flat: bool = False
+    is_rough: bool | None = None
 
     def __post_init__(self) -> None:
         self.inducing.check(len(self.architecture.kernels))
@@ -316,8 +292,10 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
         with torch.no_grad():
             outputs = outputs._replace(latent=outputs.latent - top.mean_network(below.h).mT)
 
-    top, noise_var = _start(spec, setup, below, outputs.latent, top)
+    rough = _is_rough(spec, setup, below, outputs.latent, top)
+    top, noise_var = _start(spec, setup, below, outputs.latent, top, rough=rough is True)
     model = outputs.model(below.stack(top, features), x, below.nodes, noise_var)
+    model.is_rough = rough
     if spec.initial_values.prior_mean == "zero":
         for layer in model.stack.layers:
             layer.mean.requires_grad_(False)
@@ -331,8 +309,32 @@ def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> Spars
     return spec.top(spec, setup, kernel, below.h, n_gps).double()
 
 
-def _start(
+def _is_rough(
     spec: StackSpec, setup: Setup, below: Below, latent: Tensor, top: SparseLayer
+) -> bool | None:
+    """Whether a GP of all inputs starts from short lengthscales; None where there may be none."""
+    if spec.is_rough is not None:
+        return spec.is_rough
+    is_found = spec.start == "optimum" and spec.initial_values.initial_noise is None
+    if not (is_found and len(latent) == 1 and setup.fits_into(spec.batch_size)):
+        return None
+    return starts_rough(setup, below.h, latent, top)
+
+
+def starts_rough(setup: Setup, h: Tensor, latent: Tensor, layer: SparseLayer) -> bool:
+    """Whether a GP of all inputs h (n, F) and one function (1, n) starts from short lengthscales."""
+    rows = _some_rows(setup, h, latent, _FEWEST_ROWS)
+    return is_rough(layer, rows, torch.full_like(latent[:, 0], INITIAL_NOISE))
+
+
+def _some_rows(setup: Setup, h: Tensor, latent: Tensor, n: int) -> ObservedRows:
+    """At most n rows of inputs h (n, F) and functions (W, n), each of which stands for itself."""
+    few, _ = setup.subsample(n)
+    return ObservedRows(h[few], latent[:, few], setup.observed_weight[few])
+
+
+def _start(
+    spec: StackSpec, setup: Setup, below: Below, latent: Tensor, top: SparseLayer, *, rough: bool
 ) -> tuple[SparseLayer, Tensor | None]:
     """The top layer and the noise variances (W,) to start from; None if nothing is known of them.
 
@@ -345,20 +347,19 @@ def _start(
         return top, None if given is None else torch.full_like(latent[:, 0], given)
     started = deepcopy(top)
     noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
-
-    def some(n: int) -> ObservedRows:
-        few, _ = setup.subsample(n)  # each row stands for itself alone
-        return ObservedRows(below.h[few], latent[:, few], setup.observed_weight[few])
-
+    has_all = top.Z.shape[-2] >= setup.n_distinct
+    some = partial(_some_rows, setup, below.h, latent)
     if given is None and spec.start == "few rows":
-        start = start_from_few if top.Z.shape[-2] < setup.n_distinct else start_rough
+        start = start_from_trial if has_all else start_from_few
         noise_var = start(started, some(_FEWEST_ROWS), noise_var)
     elif given is None and spec.start != "given":
         few, weight = setup.subsample()
         is_large = spec.is_flat and len(few) > MOST_FIXED_INDUCING
         rows = some(_FEW_ROWS) if is_large else ObservedRows(below.h[few], latent[:, few], weight)
-        refined = spec.start == "optimum"
-        noise_var = start_hyperparameters(started, *rows[:3], INITIAL_NOISE, refined=refined)
+        refined, rough = spec.start == "optimum", rough and (has_all or is_large)
+        noise_var = start_hyperparameters(
+            started, *rows[:3], INITIAL_NOISE, refined=refined, rough=rough
+        )
         if is_large:
             noise_var = go_on(started, some(_MORE_ROWS), noise_var)
     if not is_fitted and noise_var.max() > _LITTLE_NOISE:

@@ -24,6 +24,7 @@ _FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter
 _ROUGH_REFINEMENTS: Final = 30  # after which it is plain whether a function is rough
 _MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
 _SHORT: Final = 0.3  # lengthscales of a second start, relative to the usual ones
+_SHORT_NOISE: Final = 0.01  # noise variance that goes with them
 _DECISIVE: Final = 5.0  # nats by which an exact GP from there has to be ahead
 _TRIAL_ITERATIONS: Final = 10  # after which two starts of a sparse GP are compared
 _CLEAR_LEAD: Final = 0.1  # of the one that is not the usual one, in nats per row
@@ -37,12 +38,12 @@ class _Trial(NamedTuple):
     log_posterior: float
 
 
-def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
-    """Shorten the lengthscales of one GP if that is a far better start.
+def start_from_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
+    """Move the kernel of one GP of all inputs to where the better of two exact GPs has it.
 
-    From its usual values a GP may take a function that is rough for noise. Two exact GPs of the
-    rows tell, after a few iterations from either. For a GP whose inducing inputs are all inputs.
-    The fit does not depend on the rows otherwise, so that they may be a subsample.
+    These are of the rows, which may be a subsample, and start from the usual values and from short
+    lengthscales. A training that goes on from there takes fewer iterations, and does not take a
+    rough function for noise.
 
     Parameters
     ----------
@@ -55,14 +56,42 @@ def start_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Te
     Returns
     -------
     Tensor of shape (1,)
-        The given noise variance, which goes with either start.
+        Noise variance that goes with the kernel.
     """
-    if _has_lengthscales(layer):
-        rows = ObservedRows(*merged(*rows[:3]))
-        _, is_short = _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)
-        if is_short:
-            _shorten(layer)
-    return noise_var
+    if not _has_lengthscales(layer):
+        return noise_var
+    rows = ObservedRows(*merged(*rows[:3]))
+    found, _ = _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)
+    layer.kernel.load_state_dict(found.layer.kernel.state_dict())
+    return found.noise_var + LEAST_NOISE
+
+
+def is_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> bool:
+    """Whether one GP of all inputs should start from short lengthscales.
+
+    From its usual values a GP may take a function that is rough for noise. Two exact GPs of the
+    rows tell, after a few iterations from either. The rows may be a subsample.
+
+    Parameters
+    ----------
+    layer : SparseLayer
+        At its usual values, where it stays.
+    rows : ObservedRows
+    noise_var : Tensor of shape (1,)
+        Initial value of the noise variance.
+    """
+    if not _has_lengthscales(layer):
+        return False
+    rows = ObservedRows(*merged(*rows[:3]))
+    _, is_short = _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)
+    return is_short
+
+
+@torch.no_grad()
+def shorten(layer: SparseLayer, log_noise: Tensor) -> None:
+    """Move lengthscales and log noise (W,) to those of a second start."""
+    cast(Stationary, layer.kernel).log_lengthscale.add_(math.log(_SHORT))
+    log_noise.fill_(math.log(_SHORT_NOISE))
 
 
 def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:
@@ -193,7 +222,7 @@ def _trial(
     parameters = [*free(layer), log_noise]
     usual = [parameter.detach().clone() for parameter in parameters]
     if is_short:
-        _shorten(layer)
+        shorten(layer, log_noise)
     log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
     return _Trial(layer, log_noise.detach().exp(), log_posterior)
 
@@ -202,11 +231,6 @@ def _has_lengthscales(layer: SparseLayer) -> bool:
     """Whether there are lengthscales to learn, as a kernel of the user may not have."""
     kernel = layer.kernel
     return isinstance(kernel, Stationary) and kernel.log_lengthscale.requires_grad
-
-
-@torch.no_grad()
-def _shorten(layer: SparseLayer) -> None:
-    cast(Stationary, layer.kernel).log_lengthscale.add_(math.log(_SHORT))
 
 
 def _bound_after_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:

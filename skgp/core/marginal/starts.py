@@ -11,7 +11,14 @@ from torch import Tensor
 
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.collapsed import collapsed_bound
-from skgp.core.marginal.exact_starts import LEAST_NOISE, free, merged, moves, refine_exactly
+from skgp.core.marginal.exact_starts import (
+    LEAST_NOISE,
+    free,
+    merged,
+    moves,
+    refine_exactly,
+    shorten,
+)
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
 from skgp.core.numerics.linalg import cholesky, inverse_cholesky
@@ -38,6 +45,7 @@ def start_hyperparameters(
     noise_var: float,
     *,
     refined: bool = False,
+    rough: bool = False,
 ) -> Tensor:
     """Move the layer's kernel to where the collapsed bound of some rows is high.
 
@@ -47,7 +55,8 @@ def start_hyperparameters(
 
     If the inducing inputs of one GP are all inputs, it is an optimum of the log marginal likelihood
     instead, for such a GP may be all that is wanted: with weak priors around the kernel as it is,
-    and around the noise that the short descent finds.
+    and around the noise that the short descent finds. If such a GP is `rough`, it starts from short
+    lengthscales, without that descent, which would make them long again.
 
     Parameters
     ----------
@@ -58,7 +67,7 @@ def start_hyperparameters(
     weight : Tensor of shape (n,) or (W, n)
     noise_var : float
         Initial value of the noise variances.
-    refined : bool
+    refined, rough : bool
 
     Returns
     -------
@@ -86,8 +95,12 @@ def start_hyperparameters(
         bound = collapsed_bound(layer.kernel, Z, x, y, weight, noise, layer.jitter)
         return -(bound.sum() + layer.kernel.log_prior()) / n_counted
 
-    minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
+    if rough:
+        shorten(layer, log_noise)
+    else:
+        minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
     near = [parameter.detach().clone() for parameter in parameters]
+    noise_centre = given[-1] if rough else near[-1]
 
     def penalised() -> Tensor:
         squares = torch.stack([move.square().sum() for move in moves(parameters, near)])
@@ -95,7 +108,7 @@ def start_hyperparameters(
 
     if is_exact:
         rows = ObservedRows(x, y, weight.expand_as(y)[0])
-        refine_exactly(layer, rows, parameters, [*given[:-1], near[-1]], _REFINEMENTS)
+        refine_exactly(layer, rows, parameters, [*given[:-1], noise_centre], _REFINEMENTS)
     elif refined:
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
