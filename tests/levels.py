@@ -41,7 +41,12 @@ LEVELS = (
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),
-    ("skgp.fitting.model", "skgp.fitting.row_checks", "skgp.fitting.tensor_scales"),
+    (
+        "skgp.fitting.model",
+        "skgp.fitting.row_checks",
+        "skgp.fitting.tensor_scales",
+        "skgp.recipes.features",
+    ),
     (
         "skgp.fitting.checkpoint",
         "skgp.fitting.coverage",

@@ -312,17 +312,16 @@ def _top_layer(spec: StackSpec, setup: Setup, below: Below, n_gps: int) -> Spars
 def _is_rough(
     spec: StackSpec, setup: Setup, below: Below, latent: Tensor, top: SparseLayer
 ) -> bool | None:
-    """Whether a GP of all inputs starts from short lengthscales; None where there may be none."""
+    """Whether a GP of all inputs starts from short lengthscales; None if that is not asked."""
     if spec.is_rough is not None:
         return spec.is_rough
-    is_found = spec.start == "optimum" and spec.initial_values.initial_noise is None
-    if not (is_found and len(latent) == 1 and setup.fits_into(spec.batch_size)):
-        return None
-    return starts_rough(setup, below.h, latent, top)
+    is_found = spec.start in ("descent", "optimum") and spec.initial_values.initial_noise is None
+    is_apt = is_found and len(latent) == 1 and setup.fits_into(spec.batch_size)
+    return starts_rough(setup, below.h, latent, top) if is_apt else None
 
 
 def starts_rough(setup: Setup, h: Tensor, latent: Tensor, layer: SparseLayer) -> bool:
-    """Whether a GP of all inputs h (n, F) and one function (1, n) starts from short lengthscales."""
+    """Whether a GP of all inputs h (n, F) of a function (1, n) starts from short lengthscales."""
     rows = _some_rows(setup, h, latent, _FEWEST_ROWS)
     return is_rough(layer, rows, torch.full_like(latent[:, 0], INITIAL_NOISE))
 
@@ -349,14 +348,14 @@ def _start(
     noise_var = torch.full_like(latent[:, 0], INITIAL_NOISE if given is None else given)
     has_all = top.Z.shape[-2] >= setup.n_distinct
     some = partial(_some_rows, setup, below.h, latent)
-    if given is None and spec.start == "few rows":
-        start = start_from_trial if has_all else start_from_few
+    if given is None and (spec.start == "few rows" or (rough and spec.start == "descent")):
+        start = start_from_trial if has_all or rough else start_from_few
         noise_var = start(started, some(_FEWEST_ROWS), noise_var)
     elif given is None and spec.start != "given":
         few, weight = setup.subsample()
         is_large = spec.is_flat and len(few) > MOST_FIXED_INDUCING
         rows = some(_FEW_ROWS) if is_large else ObservedRows(below.h[few], latent[:, few], weight)
-        refined, rough = spec.start == "optimum", rough and (has_all or is_large)
+        refined, rough = spec.start == "optimum", rough and spec.is_flat
         noise_var = start_hyperparameters(
             started, *rows[:3], INITIAL_NOISE, refined=refined, rough=rough
         )

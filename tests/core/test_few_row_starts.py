@@ -14,7 +14,12 @@ from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal import exact_starts
-from skgp.core.marginal.exact_starts import go_on, start_from_few, start_rough
+from skgp.core.marginal.exact_starts import (
+    go_on,
+    is_rough,
+    start_from_few,
+    start_from_trial,
+)
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.recipes import stack
 from skgp.scoring import nll
@@ -108,20 +113,15 @@ def test_few_rows_end_at_an_optimum_of_the_likelihood_and_weak_priors(rng, monke
     assert noise_var.item() == pytest.approx(np.exp(optimum[4]) + rest_of(layer, x[:80]), rel=0.05)
 
 
-def test_short_lengthscales_are_the_start_where_they_lead_far_ahead(rng):
-    x, y = rough_rows(rng, 120)
-    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0), start_rough)
-    short = torch.full((1, 3), 0.3 * math.sqrt(3.0), dtype=torch.float64)
-    torch.testing.assert_close(layer.kernel.lengthscale.detach(), short, rtol=1e-7, atol=0.0)
-    assert layer.kernel.variance.item() == 1.0
-    assert noise_var.item() == 0.135
-
-
-def test_short_lengthscales_lead_to_an_optimum_with_weak_priors_around_the_usual(rng, monkeypatch):
+@pytest.mark.parametrize("start", [start_from_few, start_from_trial])
+def test_short_lengthscales_lead_to_an_optimum_with_weak_priors_around_the_usual(
+    rng, monkeypatch, start
+):
     x, y = rough_rows(rng, 120)
     monkeypatch.setattr(exact_starts, "_FEW_REFINEMENTS", 100)
+    monkeypatch.setattr(exact_starts, "_ROUGH_REFINEMENTS", 100)
     monkeypatch.setattr(exact_starts, "_CLEAR_LEAD", -math.inf)
-    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0))
+    layer, noise_var = start_of_few(x, y, 120, 120, math.sqrt(3.0), start)
     usual = np.log(np.array([math.sqrt(3.0)] * 3 + [1.0, 0.135]))
     short = usual + np.log([0.3] * 3 + [1.0] * 2)
     optimum = best_of(x.numpy(), y[0].numpy(), usual, start=short)
@@ -141,7 +141,8 @@ def test_a_kernel_without_lengthscales_to_learn_is_left_alone(rng, monkeypatch):
     kernel.log_lengthscale.requires_grad_(False)
     layer = SparseGP(kernel, x[None].clone(), DeltaPosterior(torch.zeros(1, 20)), 1e-6)
     rows = ObservedRows(x, y, torch.ones(20).double())
-    assert start_rough(layer, rows, torch.tensor([0.135])).item() == pytest.approx(0.135)
+    assert not is_rough(layer, rows, torch.tensor([0.135]))
+    assert start_from_trial(layer, rows, torch.tensor([0.135])).item() == pytest.approx(0.135)
     assert kernel.lengthscale.unique().item() == 1.0
 
 
@@ -153,10 +154,16 @@ def test_a_sparse_gp_that_can_hold_a_rough_function_starts_there(rng):
     assert noise_var.item() < 0.3
 
 
-def test_the_usual_start_of_a_smooth_function_stays(rng):
-    x, y = wide_rows(rng, 100)
-    layer, noise_var = start_of_few(x[:, :3], y, 100, 100, math.sqrt(3.0), start_rough)
-    assert layer.kernel.log_lengthscale.unique().tolist() == pytest.approx([0.5 * math.log(3.0)])
+@pytest.mark.parametrize("function", [rough_rows, wide_rows])
+def test_whether_a_function_is_rough_leaves_the_kernel_as_it_is(rng, function):
+    x, y = function(rng, 120)
+    x = x[:, :3]
+    kernel = Stationary("matern52", 1, 3, math.sqrt(3.0)).double()
+    layer = SparseGP(kernel, x[None].clone(), DeltaPosterior(torch.zeros(1, 120)), 1e-6)
+    rows = ObservedRows(x, y, torch.ones(120).double())
+    noise_var = torch.tensor([0.135], dtype=torch.float64)
+    assert is_rough(layer, rows, noise_var) == (function is rough_rows)
+    assert kernel.log_lengthscale.unique().tolist() == pytest.approx([0.5 * math.log(3.0)])
     assert noise_var.item() == 0.135
 
 

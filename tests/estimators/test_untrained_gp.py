@@ -243,6 +243,7 @@ def test_the_kernel_of_many_rows_is_found_from_few_and_then_from_more(monkeypatc
 
     monkeypatch.setattr(stack, "start_hyperparameters", noted)
     monkeypatch.setattr(stack, "MOST_FIXED_INDUCING", 100)
+    monkeypatch.setattr(stack, "_FEWEST_ROWS", 50)
     monkeypatch.setattr(stack, "_FEW_ROWS", 60)
     monkeypatch.setattr(stack, "_MORE_ROWS", 90)
     monkeypatch.setattr(untrained_gp, "_CLEARLY", np.inf)
@@ -250,7 +251,8 @@ def test_the_kernel_of_many_rows_is_found_from_few_and_then_from_more(monkeypatc
     X, y = _smooth(160, 0.01)
     weights = np.full(160, 3.0)
     model = PPGPRRegressor(**FEW).fit(X, y, sample_weight=weights)
-    assert asked == [60, 90] * 2  # of the rows that are trained on, and of all
+    # Of the rows that are trained on, and of all: whether the function is rough, then the kernel.
+    assert asked == [50, 60, 90] * 2
     few = [weight for weight in weights_of if len(weight) < 100]
     assert len(few) == 2
     for weight in few:  # each row for itself

@@ -13,6 +13,7 @@ from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.collapsed import collapsed_bound
 from skgp.core.marginal.exact import exact_log_marginal
+from skgp.core.marginal.left_out import left_out_log_densities
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import refine
 from skgp.core.numerics.linalg import inverse_cholesky
@@ -26,6 +27,7 @@ _MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
 _SHORT: Final = 0.3  # lengthscales of a second start, relative to the usual ones
 _SHORT_NOISE: Final = 0.01  # noise variance that goes with them
 _DECISIVE: Final = 5.0  # nats by which an exact GP from there has to be ahead
+_CERTAIN: Final = 3.0  # standard errors by which its predictions of left-out rows have to be
 _TRIAL_ITERATIONS: Final = 10  # after which two starts of a sparse GP are compared
 _CLEAR_LEAD: Final = 0.1  # of the one that is not the usual one, in nats per row
 
@@ -60,7 +62,6 @@ def start_from_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) 
     """
     if not _has_lengthscales(layer):
         return noise_var
-    rows = ObservedRows(*merged(*rows[:3]))
     found, _ = _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)
     layer.kernel.load_state_dict(found.layer.kernel.state_dict())
     return found.noise_var + LEAST_NOISE
@@ -82,7 +83,6 @@ def is_rough(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> bool:
     """
     if not _has_lengthscales(layer):
         return False
-    rows = ObservedRows(*merged(*rows[:3]))
     _, is_short = _better_trial(layer, rows, noise_var, _ROUGH_REFINEMENTS)
     return is_short
 
@@ -206,25 +206,60 @@ def _better_trial(
 
     The flag says whether it is. Weak priors are around the usual values in both.
     """
+    x, y, weight = merged(*rows[:3])
+    is_seen = weight > 0.0
+    rows = ObservedRows(x[is_seen], y[:, is_seen], weight[is_seen])
     usual = _trial(layer, rows, noise_var, n_iterations, is_short=False)
     if _has_lengthscales(layer):
         short = _trial(layer, rows, noise_var, n_iterations, is_short=True)
-        if short.log_posterior > usual.log_posterior + _DECISIVE:
+        if _is_far_ahead(short, usual, rows):
             return short, True
     return usual, False
+
+
+def _is_far_ahead(trial: _Trial, other: _Trial, rows: ObservedRows) -> bool:
+    """Whether one exact GP has a far better posterior, and surely predicts left-out rows better.
+
+    The likelihood alone may take heteroscedastic noise for a rough function. But then few of the
+    left-out rows are predicted better, and the standard error is large.
+    """
+    if not trial.log_posterior > other.log_posterior + _DECISIVE:
+        return False
+    try:
+        of_trial, of_other = (
+            left_out_log_densities(each.layer, rows, each.noise_var + LEAST_NOISE)
+            for each in (trial, other)
+        )
+    except NotPositiveDefiniteError:
+        return False
+    leads, weight = of_trial - of_other, rows.weight
+    lead = weight @ leads
+    error = (weight * (leads - lead / weight.sum())).norm()
+    return bool(lead > _CERTAIN * error)
 
 
 def _trial(
     layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, n_iterations: int, *, is_short: bool
 ) -> _Trial:
-    """An exact GP from the layer's values, or from shorter lengthscales."""
+    """An exact GP from the layer's values, or from shorter lengthscales.
+
+    A prior that pulls lengthscales together counts in the end, but does not stand in the way from
+    short ones: out of it few of many inputs do not come.
+    """
     layer, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
     parameters = [*free(layer), log_noise]
     usual = [parameter.detach().clone() for parameter in parameters]
+    log_prior = 0.0
     if is_short:
         shorten(layer, log_noise)
-    log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
-    return _Trial(layer, log_noise.detach().exp(), log_posterior)
+        kernel = cast(Stationary, layer.kernel)
+        pulled, kernel.pulled = kernel.pulled, False
+        log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
+        kernel.pulled = pulled
+        log_prior = float(kernel.log_prior())
+    else:
+        log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
+    return _Trial(layer, log_noise.detach().exp(), log_posterior + log_prior)
 
 
 def _has_lengthscales(layer: SparseLayer) -> bool:
