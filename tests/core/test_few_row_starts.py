@@ -7,9 +7,18 @@ import pytest
 import scipy.optimize
 import torch
 from scipy.spatial.distance import cdist
+from scipy.special import expit
 from scipy.stats import multivariate_normal
+from sklearn.metrics import log_loss
 
-from skgp import PPGPRRegressor, SVGPRegressor
+from skgp import (
+    DSPPClassifier,
+    ExactGPRegressor,
+    PPGPRClassifier,
+    PPGPRRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+)
 from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
@@ -198,6 +207,34 @@ def test_svgp_does_not_take_a_rough_function_for_noise(rng):
     assert nll(y[0, 300:], model.predict_dist(x[300:])) < -0.4
 
 
+def growth_curves():
+    """Twenty plants of different slopes at fourteen times: their numbers tell nothing else."""
+    rng = np.random.default_rng(1)
+    number, time = np.repeat(np.arange(20), 14), np.tile(np.arange(14.0), 20)
+    slope = 1.0 + 0.4 * rng.standard_normal(20)
+    y = slope[number] * time + 0.3 * rng.standard_normal(280)
+    is_test = np.isin(np.arange(280), rng.permutation(280)[:84])
+    X = np.column_stack([number, time])
+    return X[~is_test], y[~is_test], X[is_test], y[is_test]
+
+
+@pytest.mark.parametrize("make", [SVGPRegressor, ExactGPRegressor, PPGPRRegressor])
+def test_no_regressor_takes_growth_curves_for_noise(make):
+    """From the usual values an exact GP has an NLL of 2.0, and PPGPR one of 1.8."""
+    X, y, X_test, y_test = growth_curves()
+    assert nll(y_test, make(random_state=0).fit(X, y).predict_dist(X_test)) < 0.6
+
+
+@pytest.mark.parametrize("make", [SVGPClassifier, PPGPRClassifier, DSPPClassifier])
+def test_no_classifier_takes_a_rough_function_for_chance(make):
+    """From the usual values all have a log loss of 0.7."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (1300, 5))
+    y = rng.random(1300) < expit(10.0 * np.sin(32.0 * X[:, 0]))
+    model = make(random_state=0).fit(X[:300], y[:300])
+    assert log_loss(y[300:], model.predict_proba(X[300:])) < 0.25
+
+
 def test_a_ppgpr_without_inducing_inputs_of_the_mean_starts_at_given_values(rng, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError
@@ -209,3 +246,41 @@ def test_a_ppgpr_without_inducing_inputs_of_the_mean_starts_at_given_values(rng,
     assert model.fit(x, y[0]).n_iter_ == 1
     with pytest.raises(AssertionError):
         SVGPRegressor(n_inducing=10).fit(x, y[0])
+
+
+@pytest.mark.parametrize(("n_rows", "seed"), [(150, 8), (300, 2)])
+def test_heteroscedastic_noise_is_no_rough_function(n_rows, seed):
+    """The likelihood alone prefers short lengthscales by fifteen nats."""
+    rng = np.random.default_rng(seed)
+    x = torch.from_numpy(rng.uniform(-2.0, 2.0, (n_rows, 2)))
+    y = x[:, 0] + torch.exp(2.0 * x[:, 1]) * torch.from_numpy(rng.standard_normal(n_rows))
+    x, y = x / x.std(0), ((y - y.mean()) / y.std()).unsqueeze(0)
+    kernel = Stationary("matern52", 1, 2, math.sqrt(2.0)).double()
+    layer = SparseGP(kernel, x[None].clone(), DeltaPosterior(torch.zeros(1, n_rows)), 1e-6)
+    rows = ObservedRows(x, y, torch.ones(n_rows).double())
+    noise_var = torch.tensor([0.135], dtype=torch.float64)
+    leads = [
+        exact_starts._trial(layer, rows, noise_var, 30, is_short=is_short).log_posterior
+        for is_short in (True, False)
+    ]
+    assert leads[0] - leads[1] > 10.0
+    assert not is_rough(layer, rows, noise_var)
+
+
+def test_few_inputs_come_out_of_a_prior_that_pulls_lengthscales_together(rng):
+    """It still counts in the posterior that is found."""
+    x, y = rough_rows(rng, 150)
+    kernel = Stationary("matern52", 1, 3, math.sqrt(3.0), pulled=True).double()
+    layer = SparseGP(kernel, x[None].clone(), DeltaPosterior(torch.zeros(1, 150)), 1e-6)
+    rows = ObservedRows(x, y, torch.ones(150).double())
+    noise_var = torch.tensor([0.135], dtype=torch.float64)
+    pulled = exact_starts._trial(layer, rows, noise_var, 30, is_short=True)
+    assert pulled.layer.kernel.pulled
+    kernel.pulled = False
+    free = exact_starts._trial(layer, rows, noise_var, 30, is_short=True)
+    torch.testing.assert_close(pulled.layer.kernel.lengthscale, free.layer.kernel.lengthscale)
+    centred = np.log(free.layer.kernel.lengthscale.detach().numpy()[0])
+    centred -= centred.mean()
+    log_prior = -np.log1p((centred / 0.1) ** 2).sum()
+    assert log_prior < -10.0
+    assert pulled.log_posterior == pytest.approx(free.log_posterior + log_prior, abs=1e-6)

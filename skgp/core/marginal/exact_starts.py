@@ -27,7 +27,7 @@ _MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
 _SHORT: Final = 0.3  # lengthscales of a second start, relative to the usual ones
 _SHORT_NOISE: Final = 0.01  # noise variance that goes with them
 _DECISIVE: Final = 5.0  # nats by which an exact GP from there has to be ahead
-_CERTAIN: Final = 3.0  # standard errors by which its predictions of left-out rows have to be
+_CERTAIN: Final = 5.0  # standard errors by which its predictions of left-out rows have to be
 _TRIAL_ITERATIONS: Final = 10  # after which two starts of a sparse GP are compared
 _CLEAR_LEAD: Final = 0.1  # of the one that is not the usual one, in nats per row
 
@@ -249,17 +249,17 @@ def _trial(
     layer, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
     parameters = [*free(layer), log_noise]
     usual = [parameter.detach().clone() for parameter in parameters]
-    log_prior = 0.0
+    kernel = cast(Stationary, layer.kernel)
+    pulled = is_short and kernel.pulled
     if is_short:
         shorten(layer, log_noise)
-        kernel = cast(Stationary, layer.kernel)
-        pulled, kernel.pulled = kernel.pulled, False
-        log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
-        kernel.pulled = pulled
-        log_prior = float(kernel.log_prior())
-    else:
-        log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
-    return _Trial(layer, log_noise.detach().exp(), log_posterior + log_prior)
+    if pulled:
+        kernel.pulled = False
+    log_posterior = refine_exactly(layer, rows, parameters, usual, n_iterations)
+    if pulled:
+        kernel.pulled = True
+        log_posterior += float(torch.as_tensor(kernel.log_prior()).detach())
+    return _Trial(layer, log_noise.detach().exp(), log_posterior)
 
 
 def _has_lengthscales(layer: SparseLayer) -> bool:
