@@ -41,12 +41,7 @@ LEVELS = (
         "skgp.fitting.setup",
         "skgp.fitting.table",
     ),
-    (
-        "skgp.fitting.model",
-        "skgp.fitting.row_checks",
-        "skgp.fitting.tensor_scales",
-        "skgp.recipes.features",
-    ),
+    ("skgp.fitting.model", "skgp.fitting.row_checks", "skgp.fitting.tensor_scales"),
     (
         "skgp.fitting.checkpoint",
         "skgp.fitting.coverage",
@@ -77,7 +72,7 @@ LEVELS = (
         "skgp.recipes.chain",
         "skgp.recipes.losses",
         "skgp.recipes.mixing",
-        "skgp.recipes.warping",
+        "skgp.recipes.features",
     ),
     ("skgp.recipes.stack",),
     (

@@ -13,10 +13,10 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
+from skgp.recipes.features import Warping
 from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import InitialValues, StackSpec
-from skgp.recipes.warping import Warping
 
 
 @family(

@@ -21,12 +21,12 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import LONGER_STEPS, SIGMA_POINT_EPOCHS, stack_recipe
+from skgp.recipes.features import Warping
 from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_noise_and_sizes
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import INITIAL_VAR, InitialValues, StackSpec
-from skgp.recipes.warping import Warping
 
 
 @family(

@@ -22,10 +22,10 @@ from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import SIGMA_POINT_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
+from skgp.recipes.features import Warping
 from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.stack import INITIAL_VAR, StackSpec
-from skgp.recipes.warping import Warping
 
 
 @family(

@@ -21,6 +21,7 @@ from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.plans import Epochs
 from skgp.fitting.recipe import Recipe, always_float32, pick
 from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.features import Warping
 from skgp.recipes.latent import (
     LatentBlocks,
     LatentLayers,
@@ -35,7 +36,6 @@ from skgp.recipes.noise import with_noise_share
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
 from skgp.recipes.stack import Architecture, InitialValues, StackSpec
-from skgp.recipes.warping import Warping
 
 _DENSITY_SAMPLES: Final = 2000
 

@@ -16,12 +16,12 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import LONGER_STEPS, PREDICTIVE_EPOCHS, stack_recipe
+from skgp.recipes.features import Warping
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_noise, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import ALL_INDUCING, InitialValues, StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
-from skgp.recipes.warping import Warping
 
 
 @family(

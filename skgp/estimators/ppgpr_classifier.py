@@ -14,9 +14,9 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
+from skgp.recipes.features import Warping
 from skgp.recipes.stack import StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
-from skgp.recipes.warping import Warping
 
 
 @family(

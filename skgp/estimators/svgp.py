@@ -15,13 +15,13 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.estimators._regressor import GPRegressor
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import stack_recipe
+from skgp.recipes.features import Warping
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.optimum import with_optimum
 from skgp.recipes.outputs import LikelihoodName, observations
 from skgp.recipes.stack import MANY_INDUCING, MOST_FIXED_INDUCING, InitialValues, StackSpec
 from skgp.recipes.tops import orthogonal_top
-from skgp.recipes.warping import Warping
 
 
 @family(

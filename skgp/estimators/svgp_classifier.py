@@ -15,8 +15,8 @@ from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import CLASS_EPOCHS, ONE_FUNCTION_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
+from skgp.recipes.features import Warping
 from skgp.recipes.stack import StackSpec
-from skgp.recipes.warping import Warping
 
 
 @family(

@@ -28,10 +28,9 @@ from skgp.fitting.plans import Stopping
 from skgp.fitting.recipe import Recipe, always_float64, pick
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
-from skgp.recipes.features import Features
+from skgp.recipes.features import Features, Warping
 from skgp.recipes.rough_gps import filled_targets
 from skgp.recipes.stack import INITIAL_NOISE, each_gp, starts_rough
-from skgp.recipes.warping import Warping
 
 _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 

@@ -27,8 +27,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
-from skgp.recipes.features import NO_FEATURES, Features
-from skgp.recipes.warping import Warping
+from skgp.recipes.features import NO_FEATURES, Features, Warping
 
 # Where models start, in units of standardised targets.
 INITIAL_NOISE: Final = math.exp(-2.0)  # of the variance of y

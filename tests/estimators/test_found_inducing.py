@@ -143,7 +143,7 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
 def test_models_that_are_compared_agree_on_transforms(make, is_warped, monkeypatch):
     """Whether to transform skewed inputs is decided once, from all rows."""
     bounds = iter([0.0, 1.0] if is_warped else [1.0, 0.0])  # without transforms, and with them
-    bound = "skgp.recipes.warping.bound_of_functions"
+    bound = "skgp.recipes.features.bound_of_functions"
     monkeypatch.setattr(bound, lambda *args: torch.tensor([next(bounds)]))
     score, seen = folds.validation_score, []
 
