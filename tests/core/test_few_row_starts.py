@@ -284,3 +284,24 @@ def test_few_inputs_come_out_of_a_prior_that_pulls_lengthscales_together(rng):
     log_prior = -np.log1p((centred / 0.1) ** 2).sum()
     assert log_prior < -10.0
     assert pulled.log_posterior == pytest.approx(free.log_posterior + log_prior, abs=1e-6)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_search_asks_once_whether_a_function_is_rough(rng, monkeypatch, answer):
+    """And each GP of all inputs that it compares training with starts as that says."""
+    asked, told = [], []
+    start = stack.start_hyperparameters
+
+    def noted(*args, rough, **kwargs):
+        told.append(rough)
+        return start(*args, rough=rough, **kwargs)
+
+    monkeypatch.setattr(stack, "is_rough", lambda *args: asked.append(args) or answer)
+    monkeypatch.setattr(stack, "start_hyperparameters", noted)
+    x, y = (part.numpy() for part in rough_rows(rng, 60))
+    model = PPGPRRegressor(max_iter=1, random_state=0).fit(x, y[0])
+    assert len(asked) == 1
+    assert model.model_.is_rough is answer
+    # The model that is trained, and that of each fold, start as usual, whatever the answer.
+    assert told.count(False) >= len(told) // 2
+    assert (True in told) is answer
