@@ -28,18 +28,20 @@ def test_left_out_densities_are_those_of_gps_of_all_copies_of_the_other_rows(rng
     with torch.no_grad():
         layer.mean.fill_(0.3)
     rows = ObservedRows(*(torch.from_numpy(part) for part in (x, y[None], copies.astype(float))))
+    variance, mean = kernel.variance.item(), layer.mean.item()  # in double precision
+    lengthscale = kernel.lengthscale[0, 0].item()
     found = left_out_log_densities(layer, rows, torch.tensor([0.2], dtype=torch.float64))
 
     def covariance(a, b):
-        r = math.sqrt(5.0) * cdist(a, b) / 0.8
-        return 1.7 * (1.0 + r + r**2 / 3.0) * np.exp(-r)
+        r = math.sqrt(5.0) * cdist(a, b) / lengthscale
+        return variance * (1.0 + r + r**2 / 3.0) * np.exp(-r)
 
     for i in range(7):
         others = np.repeat(np.delete(np.arange(7), i), np.delete(copies, i))
         K = covariance(x[others], x[others]) + 0.2 * np.eye(len(others))
         k = covariance(x[others], x[i : i + 1])[:, 0]
-        mean = 0.3 + k @ np.linalg.solve(K, y[others] - 0.3)
-        var = 1.7 + 0.2 - k @ np.linalg.solve(K, k)
+        centre = mean + k @ np.linalg.solve(K, y[others] - mean)
+        var = variance + 0.2 - k @ np.linalg.solve(K, k)
         np.testing.assert_allclose(
-            found[i].item(), norm(mean, math.sqrt(var)).logpdf(y[i]), rtol=1e-7
+            found[i].item(), norm(centre, math.sqrt(var)).logpdf(y[i]), rtol=1e-11
         )

@@ -44,8 +44,8 @@ def start_from_trial(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) 
     """Move the kernel of one GP of all inputs to where the better of two exact GPs has it.
 
     These are of the rows, which may be a subsample, and start from the usual values and from short
-    lengthscales. A training that goes on from there takes fewer iterations, and does not take a
-    rough function for noise.
+    lengthscales. Training from there takes fewer iterations, and does not take a rough function for
+    noise.
 
     Parameters
     ----------
@@ -243,8 +243,8 @@ def _trial(
 ) -> _Trial:
     """An exact GP from the layer's values, or from shorter lengthscales.
 
-    A prior that pulls lengthscales together counts in the end, but does not stand in the way from
-    short ones: out of it few of many inputs do not come.
+    A prior that pulls lengthscales together is left out of the search from short ones, and added
+    to its result: with it, no search finds a kernel in which only a few inputs matter.
     """
     layer, log_noise = deepcopy(layer), noise_var.log().requires_grad_()
     parameters = [*free(layer), log_noise]
