@@ -314,8 +314,9 @@ def _is_rough(
     """Whether a GP of all inputs starts from short lengthscales; None if that is not asked."""
     if spec.is_rough is not None:
         return spec.is_rough
-    is_found = spec.start in ("descent", "optimum") and spec.initial_values.initial_noise is None
-    is_apt = is_found and len(latent) == 1 and setup.fits_into(spec.batch_size)
+    is_compared = spec.start == "optimum" and (spec.is_flat or spec.inducing.n_inducing == "auto")
+    is_used = (is_compared or spec.start == "descent") and setup.fits_into(spec.batch_size)
+    is_apt = is_used and len(latent) == 1 and spec.initial_values.initial_noise is None
     return starts_rough(setup, below.h, latent, top) if is_apt else None
 
 

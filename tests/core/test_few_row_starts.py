@@ -305,3 +305,5 @@ def test_a_search_asks_once_whether_a_function_is_rough(rng, monkeypatch, answer
     # The model that is trained, and that of each fold, start as usual, whatever the answer.
     assert told.count(False) >= len(told) // 2
     assert (True in told) is answer
+    PPGPRRegressor(n_inducing=60, max_iter=1, random_state=0).fit(x, y[0])
+    assert len(asked) == 1  # nothing is compared with it
