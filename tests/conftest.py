@@ -15,7 +15,7 @@ import numpy as np  # noqa: E402  (after the thread setting)
 import pytest  # noqa: E402  (as above)
 import torch  # noqa: E402  (as above)
 
-from skgp.core.marginal import starts  # noqa: E402  (imports torch)
+from skgp.core.marginal import exact_starts, starts  # noqa: E402  (imports torch)
 from skgp.core.training.run import Run  # noqa: E402  (as above)
 
 if IS_XDIST_WORKER:
@@ -52,6 +52,9 @@ def short_start() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(starts, "_BOUND_STEPS", 2)
         patch.setattr(starts, "_REFINEMENTS", 2)
+        patch.setattr(exact_starts, "_ROUGH_REFINEMENTS", 2)
+        patch.setattr(exact_starts, "_FEW_REFINEMENTS", 2)
+        patch.setattr(exact_starts, "_REFINEMENTS", 2)
         yield
 
 

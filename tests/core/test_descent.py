@@ -35,6 +35,38 @@ def test_refine_keeps_the_lowest_loss_before_a_failure() -> None:
     assert len(values) == 10
 
 
+def test_refine_goes_on_after_parameters_that_have_no_loss() -> None:
+    x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
+    n_failures = 0
+
+    def loss() -> torch.Tensor:
+        nonlocal n_failures
+        if x[0] > 0.0 and n_failures < 1:  # as the descent crosses from one side to the other
+            n_failures += 1
+            raise NotPositiveDefiniteError("no factor")
+        return rosenbrock(x)
+
+    refine(loss, [x], 100)
+    assert n_failures == 1
+    np.testing.assert_allclose(x.detach().numpy(), 1.0, rtol=2e-4)
+
+
+def test_refine_does_not_try_for_ever() -> None:
+    x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
+    n_calls = 0
+
+    def loss() -> torch.Tensor:
+        nonlocal n_calls
+        n_calls += 1
+        if x[0] > -1.0:  # where the loss is lower
+            raise NotPositiveDefiniteError("no factor")
+        return rosenbrock(x)
+
+    refine(loss, [x], 20)
+    assert x[0] < -1.0
+    assert n_calls < 60
+
+
 def test_refine_lets_other_errors_pass() -> None:
     x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
 

@@ -229,7 +229,8 @@ def test_its_loss_is_that_of_all_rows(monkeypatch) -> None:
     X, y = _smooth(160, 0.01)
     model = PPGPRRegressor(**FEW).fit(X, y)
     monkeypatch.setattr(untrained_gp, "_CHUNK", 160)
-    assert_allclose(PPGPRRegressor(**FEW).fit(X, y).loss_curve_, model.loss_curve_, rtol=1e-9)
+    # Sums over other rows are rounded otherwise, by how much depends on the processor.
+    assert_allclose(PPGPRRegressor(**FEW).fit(X, y).loss_curve_, model.loss_curve_, rtol=1e-6)
 
 
 def test_the_kernel_of_many_rows_is_found_from_few_and_then_from_more(monkeypatch) -> None:

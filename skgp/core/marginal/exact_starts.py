@@ -23,6 +23,7 @@ from skgp.exceptions import NotPositiveDefiniteError
 LEAST_NOISE: Final = 1e-6  # variance, relative to that of the targets
 _FEW_REFINEMENTS: Final = 20  # after which it is plain which inputs matter
 _ROUGH_REFINEMENTS: Final = 30  # after which it is plain whether a function is rough
+_REFINEMENTS: Final = 100  # towards an optimum
 _MORE_REFINEMENTS: Final = 15  # from an optimum of half of the rows
 _SHORT: Final = 0.3  # lengthscales of a second start, relative to the usual ones
 _SHORT_NOISE: Final = 0.01  # noise variance that goes with them
@@ -124,6 +125,34 @@ def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) ->
             layer.kernel.load_state_dict(found.layer.kernel.state_dict())
             return found_var
     return noise_var
+
+
+def start_at_optimum(
+    layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, *, is_short: bool
+) -> Tensor:
+    """Move the kernel of one GP to an optimum of the log marginal likelihood, with weak priors.
+
+    These are around the layer's values, where the search starts unless it does so from short
+    lengthscales.
+
+    Parameters
+    ----------
+    layer : SparseLayer
+        Its kernel parameters are changed in place.
+    rows : ObservedRows
+        Distinct ones.
+    noise_var : Tensor of shape (1,)
+        Initial value of the noise variance.
+    is_short : bool
+
+    Returns
+    -------
+    Tensor of shape (1,)
+        Noise variance that goes with the kernel.
+    """
+    found = _trial(layer, rows, noise_var, _REFINEMENTS, is_short=is_short)
+    layer.kernel.load_state_dict(found.layer.kernel.state_dict())
+    return found.noise_var + LEAST_NOISE
 
 
 def go_on(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from skgp.core.marginal.exact_starts import (
     free,
     merged,
     moves,
-    refine_exactly,
     shorten,
+    start_at_optimum,
 )
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.descent import minimise, refine
@@ -54,9 +54,9 @@ def start_hyperparameters(
     flat directions, or constant targets, lead anywhere.
 
     If the inducing inputs of one GP are all inputs, it is an optimum of the log marginal likelihood
-    instead, for such a GP may be all that is wanted: with weak priors around the kernel as it is,
-    and around the noise that the short descent finds. If such a GP is `rough`, it starts from short
-    lengthscales, without that descent, which would make them long again.
+    instead, for such a GP may be all that is wanted: with weak priors around kernel and noise as
+    they are, from where an SVGP starts, too. If a GP is `rough`, it starts from short lengthscales,
+    without the descent, which would make them long again.
 
     Parameters
     ----------
@@ -79,13 +79,14 @@ def start_hyperparameters(
         x, y, weight = merged(x, y, weight)
     # If there are few distinct rows the inducing inputs are sorted: the subset is spread over all.
     n_inducing = layer.Z.shape[-2]
-    is_exact = refined and len(y) == 1 and is_of_all_rows(x, n_inducing)
-    n_subset = n_inducing if refined and not is_exact else min(n_inducing, _BOUND_INDUCING)
+    if refined and len(y) == 1 and is_of_all_rows(x, n_inducing):
+        rows = ObservedRows(x, y, weight.expand_as(y)[0])
+        return start_at_optimum(layer, rows, torch.full_like(y[:, 0], noise_var), is_short=rough)
+    n_subset = n_inducing if refined else min(n_inducing, _BOUND_INDUCING)
     subset = torch.linspace(0, n_inducing - 1, n_subset, dtype=torch.float32).long()
     Z = layer.Z.detach()[:, subset]
     log_noise = torch.full_like(y[:, 0], noise_var).log().requires_grad_()
     parameters = [*free(layer), log_noise]
-    given = [parameter.detach().clone() for parameter in parameters]
     # Without a least noise the bound of constant targets has no optimum.
     least = LEAST_NOISE if refined else 0.0
     n_counted = weight.sum(-1).mean()
@@ -100,16 +101,12 @@ def start_hyperparameters(
     else:
         minimise(loss, parameters, _BOUND_STEPS, _BOUND_RATE, lambda progress: 1.0 - 0.9 * progress)
     near = [parameter.detach().clone() for parameter in parameters]
-    noise_centre = given[-1] if rough else near[-1]
 
     def penalised() -> Tensor:
         squares = torch.stack([move.square().sum() for move in moves(parameters, near)])
         return loss() + 0.5 * squares.sum() / n_counted
 
-    if is_exact:
-        rows = ObservedRows(x, y, weight.expand_as(y)[0])
-        refine_exactly(layer, rows, parameters, [*given[:-1], noise_centre], _REFINEMENTS)
-    elif refined:
+    if refined:
         refine(penalised, parameters, _REFINEMENTS)
     return log_noise.detach().exp() + least
 

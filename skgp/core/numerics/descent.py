@@ -1,7 +1,6 @@
 """Short descents outside of training, whose loss needs neither batches nor healing."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Final
 
 import torch
@@ -47,8 +46,9 @@ def minimise(
 def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iterations: int) -> float:
     """Change some parameters by L-BFGS, to the lowest loss that it meets.
 
-    A line search may try parameters that have no loss. The descent ends there. The result is
-    rounded: rows that are weighted or repeated, in any order, lead to the same parameters.
+    A line search may try parameters that have no loss. The descent then starts anew from the best
+    ones. The result is rounded: rows that are weighted or repeated, in any order, lead to the same
+    parameters.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
         Scalar, a function of the parameters; without noise.
     parameters : iterable of Tensor
     n_iterations : int
-        At most.
+        At most, from one start. The loss is evaluated at most about twice as often in all.
 
     Returns
     -------
@@ -64,20 +64,12 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
         That loss; infinite where none was met.
     """
     parameters = list(parameters)
-    optimizer = LBFGS(
-        parameters,
-        max_iter=n_iterations,
-        max_eval=2 * n_iterations,
-        tolerance_grad=_CONVERGED,
-        tolerance_change=0.0,
-        history_size=_HISTORY,
-        line_search_fn="strong_wolfe",
-    )
-    lowest = float("inf")
+    lowest, n_left = float("inf"), 2 * n_iterations
     best = [parameter.detach().clone() for parameter in parameters]
 
     def closure() -> Tensor:
-        nonlocal lowest, best
+        nonlocal lowest, best, n_left
+        n_left -= 1
         _forget(parameters)
         value = loss()
         value.backward()
@@ -85,12 +77,31 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
             lowest, best = value.item(), [p.detach().clone() for p in parameters]
         return value.detach()
 
-    with suppress(NotPositiveDefiniteError):
-        optimizer.step(closure)
-    with torch.no_grad():
-        for parameter, value in zip(parameters, best, strict=True):
-            parameter.copy_((value / _RESOLUTION).round() * _RESOLUTION)
+    has_gained = True
+    while has_gained and n_left > 0:
+        before, has_gained = lowest, False
+        optimizer = LBFGS(
+            parameters,
+            max_iter=n_iterations,
+            max_eval=n_left,
+            tolerance_grad=_CONVERGED,
+            tolerance_change=0.0,
+            history_size=_HISTORY,
+            line_search_fn="strong_wolfe",
+        )
+        try:
+            optimizer.step(closure)
+        except NotPositiveDefiniteError:
+            has_gained = lowest < before
+            _set(parameters, best)
+    _set(parameters, [(value / _RESOLUTION).round() * _RESOLUTION for value in best])
     return lowest
+
+
+@torch.no_grad()
+def _set(parameters: list[Tensor], values: list[Tensor]) -> None:
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.copy_(value)
 
 
 def _forget(parameters: list[Tensor]) -> None:
