@@ -22,6 +22,17 @@ if IS_XDIST_WORKER:
     torch.set_num_threads(1)
 
 
+# Numbers of steps of the searches for first hyper-parameters.
+_SEARCHES = [
+    (module, name, getattr(module, name))
+    for module, names in (
+        (starts, ("_BOUND_STEPS", "_REFINEMENTS")),
+        (exact_starts, ("_FEW_REFINEMENTS", "_ROUGH_REFINEMENTS", "_REFINEMENTS")),
+    )
+    for name in names
+]
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """The same random numbers in every test, whatever ran before it."""
@@ -50,12 +61,16 @@ def short_start() -> Iterator[None]:
     Processes that a test starts search as ever.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starts, "_BOUND_STEPS", 2)
-        patch.setattr(starts, "_REFINEMENTS", 2)
-        patch.setattr(exact_starts, "_ROUGH_REFINEMENTS", 2)
-        patch.setattr(exact_starts, "_FEW_REFINEMENTS", 2)
-        patch.setattr(exact_starts, "_REFINEMENTS", 2)
+        for module, name, _ in _SEARCHES:
+            patch.setattr(module, name, 2)
         yield
+
+
+@pytest.fixture
+def full_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole search, in one test of a module whose other tests do with a short one."""
+    for module, name, number in _SEARCHES:
+        monkeypatch.setattr(module, name, number)
 
 
 # Most tests make fits that are bad on purpose: of a few epochs, steps far too long, a few rows of

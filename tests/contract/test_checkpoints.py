@@ -36,6 +36,8 @@ from skgp.exceptions import CheckpointWarning
 from skgp.fitting.checkpoint import _instructions, _text
 from skgp.fitting.recording import Recording
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = (*REGRESSORS, *ONE_OUTPUT, *CLASSIFIERS, *EMBEDDINGS)
 # The other phases are tested with others.
 QUICK = tuple(
@@ -404,6 +406,7 @@ def test_nothing_in_a_file_is_run(
 
 
 @pytest.mark.parametrize("where", ["under a file", "on a full disk"])
+@pytest.mark.usefixtures("full_start")
 def test_a_checkpoint_that_cannot_be_written(
     where: str, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ from test_sklearn_integration import (
 
 from skgp.exceptions import OutlierWarning
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = CLASSIFIERS
 # One layer and a deep one. All five keep the promises of test_classifier_contract.py.
 QUICK = tuple(case for case in CASES if case.name in {"svgp", "dspp"})
@@ -83,6 +85,7 @@ def test_weights_pull_the_fit(make: Any, data: Data) -> None:
 # --------------------------------------------------------------- divergences
 
 
+@pytest.mark.usefixtures("full_start")
 def test_a_larger_divergence_weight_pulls_to_the_prior(make: Any, data: Data) -> None:
     weak, strong = (
         make(beta_reg=b, max_iter=60, learning_rate_init=0.1).fit(data.X, data.y)

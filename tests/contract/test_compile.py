@@ -15,6 +15,8 @@ from skgp.core.numerics import elementwise
 from skgp.core.numerics.elementwise import EAGER, diagonal_moments, diagonal_slopes, matern52
 from skgp.exceptions import CompilationWarning
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = tuple(c for c in (*REGRESSORS, *EMBEDDINGS) if "compile" in c.make().get_params())
 QUICK = tuple(c for c in REPRESENTATIVES if c in CASES)
 

@@ -24,6 +24,8 @@ from skgp.core.training.run import Run
 from skgp.exceptions import InterruptedFitWarning, NonFiniteLossError
 from skgp.scoring import crps, nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = REGRESSORS + ONE_OUTPUT
 QUICK = REPRESENTATIVES
 
@@ -112,6 +114,7 @@ def test_warm_start_does_not_change_the_first_fit(make: Any, data: Data) -> None
 
 
 @for_minibatches
+@pytest.mark.usefixtures("full_start")
 def test_partial_fit_over_chunks_reaches_the_quality_of_a_fit(case: Case, data: Data) -> None:
     case.skip_if_a_network_is_the_mean()
     make = case.make

@@ -23,6 +23,8 @@ from contract_cases import (
 from skgp.core.kernels.names import NAMES
 from skgp.scoring import crps, nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 QUICK = REPRESENTATIVES
 
 
@@ -361,6 +363,7 @@ def test_kernels_by_name(case: Case, data: Data, kernel: str) -> None:
 
 @for_gps
 @pytest.mark.parametrize("make_kernel", KERNELS)
+@pytest.mark.usefixtures("full_start")
 def test_kernels_of_gpytorch(case: Case, data: Data, make_kernel: Any) -> None:
     kernel, make = make_kernel(), case.make
     if case.sees_other_columns and make_kernel is scaled_matern_with_prior:
@@ -401,6 +404,7 @@ def test_a_gpytorch_kernel_with_fixed_parameters(make: Any, data: Data) -> None:
 
 
 @for_gps
+@pytest.mark.usefixtures("full_start")
 def test_a_prior_pulls_its_hyper_parameter(case: Case, make: Any, data: Data) -> None:
     case.skip_if_a_network_is_the_mean()
     fitted = []

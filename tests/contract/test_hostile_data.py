@@ -8,6 +8,8 @@ from contract_cases import REPRESENTATIVES, Case, Data, for_gps_alone, for_induc
 
 from skgp.exceptions import OutlierWarning
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 QUICK = REPRESENTATIVES
 EPOCHS = 10
 
@@ -88,6 +90,7 @@ def test_a_constant_input_of_weighted_rows(make: Any, data: Data, seed: int) -> 
     assert model.model_.x_scale.unit[3] == 1.0
 
 
+@pytest.mark.usefixtures("full_start")
 def test_all_inputs_constant(make: Any, data: Data) -> None:
     X = np.full((60, 3), 2.5)
     model = make().fit(X, data.y)
@@ -112,6 +115,7 @@ def test_duplicated_rows_are_one_inducing_input(make: Any, data: Data) -> None:
     assert {layer.Z.shape[-2] for layer in model.stack_.layers} == {5}
 
 
+@pytest.mark.usefixtures("full_start")
 def test_duplicated_inputs_with_contradicting_targets(make: Any) -> None:
     X = np.repeat([[0.0], [1.0]], 50, axis=0)
     y = np.tile([0.0, 1.0], 50)

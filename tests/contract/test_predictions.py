@@ -24,6 +24,8 @@ from contract_cases import (
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = REGRESSORS + ONE_OUTPUT
 QUICK = ONE_PER_CLASS
 CHUNK = 2048  # rows that prediction takes at a time

@@ -25,6 +25,8 @@ from sklearn.metrics import r2_score
 from skgp import IWDGPRegressor
 from skgp.scoring import joint_nll, nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 QUICK = ONE_PER_CLASS
 
 
@@ -223,6 +225,7 @@ def test_values_behind_missing_entries_do_not_exist(make: Any, data: Data) -> No
 
 
 @pytest.mark.usefixtures("no_steps")
+@pytest.mark.usefixtures("full_start")
 def test_the_mean_of_a_column_is_that_of_its_observed_entries(case: Case, data: Data) -> None:
     """Where the inputs say nothing and nothing is learnt, a column's mean is its prediction."""
     Y = data.Y.copy()

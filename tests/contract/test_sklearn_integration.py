@@ -21,6 +21,8 @@ from skgp.compose import predict_dist
 from skgp.distributions import NormalMixture
 from skgp.scoring import crps, neg_crps_scorer
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 QUICK = REPRESENTATIVES
 CV = KFold(2)
 

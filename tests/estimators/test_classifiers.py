@@ -22,6 +22,8 @@ from skgp.core.likelihoods.softmax import Softmax
 from skgp.core.nodes.rules import Nodes
 from skgp.distributions import Bernoulli, Categorical
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 # Exactly so many epochs; a search for their number is for test_cross_validated_epochs.py.
 SMALL = {"n_inducing": 15, "max_iter": 20, "early_stopping": False, "random_state": 0}
 UNICODE = np.array(["ä", "日本", "z z", "Ω"])
