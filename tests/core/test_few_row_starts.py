@@ -8,7 +8,6 @@ import scipy.optimize
 import torch
 from scipy.spatial.distance import cdist
 from scipy.special import expit
-from scipy.stats import multivariate_normal
 from sklearn.metrics import log_loss
 
 from skgp import (
@@ -84,10 +83,12 @@ def best_of(x, y, centre, copies=1, start=None):
         scaled = cdist(z, z) * math.sqrt(5.0)
         K = np.exp(at[-2]) * (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
         noise = np.exp(at[-1]) + 1e-6
-        density = multivariate_normal(np.zeros(len(y)), K + noise / copies * np.eye(len(y)))
+        C = K + noise / copies * np.eye(len(y))
+        # As SciPy's normal, which refuses matrices that a search may try on its way.
+        log_density = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2.0 * np.pi * C)[1])
         # The mean of copies tells all about f, and what they are apart from it about the noise.
         apart = (copies - 1) * len(y) * np.log(noise)
-        return -density.logpdf(y) + 0.5 * apart + np.log(np.cosh(at - centre)).sum()
+        return -log_density + 0.5 * apart + np.log(np.cosh(at - centre)).sum()
 
     return scipy.optimize.minimize(value, centre if start is None else start, method="L-BFGS-B").x
 
