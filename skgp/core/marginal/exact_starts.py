@@ -144,6 +144,7 @@ def start_at_optimum(
     noise_var : Tensor of shape (1,)
         Initial value of the noise variance.
     is_short : bool
+        Whether it starts from short lengthscales, as a rough function needs.
 
     Returns
     -------
