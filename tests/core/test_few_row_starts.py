@@ -84,7 +84,7 @@ def best_of(x, y, centre, copies=1, start=None):
         K = np.exp(at[-2]) * (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)
         noise = np.exp(at[-1]) + 1e-6
         C = K + noise / copies * np.eye(len(y))
-        # As SciPy's normal, which refuses matrices that a search may try on its way.
+        # SciPy's normal would refuse nearly singular matrices, which the search may try.
         log_density = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2.0 * np.pi * C)[1])
         # The mean of copies tells all about f, and what they are apart from it about the noise.
         apart = (copies - 1) * len(y) * np.log(noise)

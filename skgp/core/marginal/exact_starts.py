@@ -130,10 +130,9 @@ def start_from_few(layer: SparseLayer, rows: ObservedRows, noise_var: Tensor) ->
 def start_at_optimum(
     layer: SparseLayer, rows: ObservedRows, noise_var: Tensor, *, is_short: bool
 ) -> Tensor:
-    """Move the kernel of one GP to an optimum of the log marginal likelihood, with weak priors.
+    """Move the kernel of one GP to an optimum of the log marginal likelihood and weak priors.
 
-    These are around the layer's values, where the search starts unless it does so from short
-    lengthscales.
+    The priors are around the layer's values.
 
     Parameters
     ----------
@@ -144,7 +143,8 @@ def start_at_optimum(
     noise_var : Tensor of shape (1,)
         Initial value of the noise variance.
     is_short : bool
-        Whether it starts from short lengthscales, as a rough function needs.
+        Whether the search starts from short lengthscales, as a rough function needs, and not from
+        the layer's values.
 
     Returns
     -------

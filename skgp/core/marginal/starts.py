@@ -54,9 +54,9 @@ def start_hyperparameters(
     flat directions, or constant targets, lead anywhere.
 
     If the inducing inputs of one GP are all inputs, it is an optimum of the log marginal likelihood
-    instead, for such a GP may be all that is wanted: with weak priors around kernel and noise as
-    they are, from where an SVGP starts, too. If a GP is `rough`, it starts from short lengthscales,
-    without the descent, which would make them long again.
+    instead, for such a GP may be all that is wanted. There is no short descent then: the search
+    starts from the given values, as that of an SVGP does, and weak priors are around these. If a GP
+    is `rough`, it starts from short lengthscales, which a short descent would make long again.
 
     Parameters
     ----------

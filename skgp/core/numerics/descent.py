@@ -56,7 +56,7 @@ def refine(loss: Callable[[], Tensor], parameters: Iterable[Tensor], n_iteration
         Scalar, a function of the parameters; without noise.
     parameters : iterable of Tensor
     n_iterations : int
-        At most, from one start. The loss is evaluated at most about twice as often in all.
+        At most, after each start. All starts together evaluate the loss about twice as often.
 
     Returns
     -------
