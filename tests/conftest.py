@@ -17,6 +17,7 @@ import torch  # noqa: E402  (as above)
 
 from skgp.core.marginal import exact_starts, starts  # noqa: E402  (imports torch)
 from skgp.core.training.run import Run  # noqa: E402  (as above)
+from skgp.recipes import laplace  # noqa: E402  (as above)
 
 if IS_XDIST_WORKER:
     torch.set_num_threads(1)
@@ -52,6 +53,12 @@ def two_threads() -> Iterator[None]:
 def no_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs leave all parameters where they start."""
     monkeypatch.setattr(Run, "_batches", lambda self: iter(()))
+
+
+@pytest.fixture
+def certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPs of few rows do not average over their hyper-parameters."""
+    monkeypatch.setattr(laplace, "_MOST_ROWS", 0)
 
 
 @pytest.fixture(scope="module")

@@ -187,7 +187,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             return ProgressReport(progress, title, self.verbose, n_epochs, n_batches)
 
         with guarded(), limited_threads(len(rows.X)):
-            table, models, plan, search = self._prepared(
+            table, recipe, models, plan, search = self._prepared(
                 recipe, rows, plan, targets, rng, ranks, reported
             )
         root = self._init_callback_context(max_subtasks=plan.n_epochs)
@@ -231,6 +231,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             )
             if fold is not None and untrained is not None:
                 instead = untrained.in_place_of(model, history, fold)
+                recipe = recipe if instead is None else untrained.recipe
         n_seen = len(split.rows.X)
         if instead is not None:  # it is nothing to go on from
             model, history, table, coverage = instead
@@ -252,19 +253,19 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         rng: np.random.RandomState,
         ranks: Ranks,
         reported: Callable[[str, int, int], Progress],
-    ) -> tuple[Table, list[Model], Plan, Search]:
-        """Scaled rows, models to train, for how long, and the search that has found this."""
+    ) -> tuple[Table, Recipe, list[Model], Plan, Search]:
+        """Scaled rows, recipe and models to train, for how long, and the search for these."""
         running = pick(Running, self)
         like = scalar_like(recipe, running, ranks.count(len(rows.X)))
         if self._continues():
             check_unchanged("warm_start=True", self._built_with, self._fixed_parameters())
             table = scaled_table(rows, self.model_, like, ranks)
             plan = continued_plan(plan, getattr(self, "_length", UNKNOWN_LENGTH))
-            return table, [next_model(recipe, self.model_, table)], plan, NO_SEARCH
+            return table, recipe, [next_model(recipe, self.model_, table)], plan, NO_SEARCH
         table = make_table(rows, targets, running, like, ranks)
         models = first_models(recipe, table, targets, running, rng)
         if not plan.n_folds:
-            return table, models, plan, NO_SEARCH
+            return table, recipe, models, plan, NO_SEARCH
         folded = FoldedRows.cut(table, targets, running, plan.n_folds)
         n_batches = plan.n_folds * plan.n_batches(len(table))
         with reported(", cross-validation", plan.max_iter, n_batches) as progress:

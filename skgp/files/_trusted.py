@@ -66,7 +66,7 @@ from skgp.fitting import model
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Scale
-from skgp.recipes import autoencoder, chain
+from skgp.recipes import autoencoder, chain, laplace
 from skgp.recipes import dropout as dropout_recipe
 from skgp.recipes import exact as exact_recipe
 from skgp.recipes import fitc as fitc_recipe
@@ -80,7 +80,7 @@ _FAMILIES: Final = (
 _PARTS: Final = (  # where the torch modules of a model are defined
     *(autoencoder, bernoulli, chain, continuous, counts, cvae_network, dropout, dropout_recipe),
     *(exact_layer, exact_recipe, fitc_recipe),
-    *(features, gaussian),
+    *(features, gaussian, laplace),
     *(
         censored,
         gpytorch_kernel,

@@ -36,8 +36,8 @@ def found_plan(
     plan: Plan,
     rng: np.random.RandomState,
     progress: Progress,
-) -> tuple[list[Model], Plan, Search]:
-    """What to train, for as long as a cross-validation finds, and that search.
+) -> tuple[Recipe, list[Model], Plan, Search]:
+    """What to train by which recipe, for as long as a cross-validation finds, and that search.
 
     These are the models, or larger ones that begin better; or one with all inputs as inducing
     inputs that is not trained, unless held-out rows clearly prefer the others at their best. The
@@ -56,14 +56,15 @@ def found_plan(
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores
     if not scores:
-        return models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
+        return recipe, models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
     held_out = [fold.held_out for fold in folded.folds]
     yields = bool(untrained.scores) and not is_ahead(search, untrained, held_out, len(whole))
     if untrained_gp is not None and yields:
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(untrained_gp, whole, copy.deepcopy(rng))
-            return [model], replace(limited_plan(plan, 1), schedule=no_step), untrained
-    return models, limited_plan(plan, best_length(scores, plan.tol)), search
+            no_training = replace(limited_plan(plan, 1), schedule=no_step)
+            return untrained_gp, [model], no_training, untrained
+    return recipe, models, limited_plan(plan, best_length(scores, plan.tol)), search
 
 
 def _better_start(

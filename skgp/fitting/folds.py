@@ -15,7 +15,7 @@ from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.coverage import NO_TARGETS, Coverage, coverage_of
 from skgp.fitting.fit import TargetSpec, first_models, make_table, scaled_table, validation_score
 from skgp.fitting.model import Model
-from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.recipe import Recipe, Running, as_trained
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, scores_of_rows
 from skgp.fitting.table import Table
 
@@ -101,12 +101,14 @@ class FoldedRows:
     def scored(self, recipe: Recipe, models: Iterable[Model]) -> Search:
         """The score of held-out rows by one model of each fold, as of a search."""
         scores, coverage, of_rows = [], NO_TARGETS, [NO_ROWS]
+        done = replace(recipe, conditioned=as_trained)  # once for all scores
         for fold, model in zip(self.folds, models, strict=True):
-            scores.append(fold.score(recipe, model))
+            fitted = recipe.conditioned(model, fold.table)
+            scores.append(fold.score(done, fitted))
             if not math.isfinite(scores[-1]):
                 return NO_SEARCH
-            coverage = coverage.plus(fold.coverage(model))
-            of_rows.append(fold.scores_of_rows(recipe, model))
+            coverage = coverage.plus(fold.coverage(fitted))
+            of_rows.append(fold.scores_of_rows(done, fitted))
         if not scores:  # too few distinct rows
             return NO_SEARCH
         score = float(np.average(scores, weights=self.weights))

@@ -1,7 +1,7 @@
 """Draws of a fitted model as functions of x, in the user's units."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -79,7 +79,8 @@ class FunctionDraws:
         prior: bool = False,
         names: Sequence[str] | None = None,
     ) -> None:
-        self._parts = drawn_functions(model, n_samples, seed, prior=prior)
+        drawn = drawn_functions(model, n_samples, seed, prior=prior)
+        self._parts = [part.functions for part in drawn]
         assert model.normal_noise is not None
         mixing = model.normal_noise.mixing
         self._mixing = None if mixing is None else mixing.detach().clone()
@@ -150,10 +151,24 @@ class FunctionDraws:
         return f"FunctionDraws(n_samples={self.n_samples}, n_features_in_={self.n_features_in_})"
 
 
+class DrawnFunctions(NamedTuple):
+    """Draws of functions from one posterior.
+
+    Attributes
+    ----------
+    functions : StackFunctions
+    noise_ratio : float
+        Noise variance of that posterior, relative to that of the likelihood.
+    """
+
+    functions: StackFunctions
+    noise_ratio: float = 1.0
+
+
 @torch.no_grad()
 def drawn_functions(
     model: Model, n_samples: int, seed: int, *, prior: bool = False
-) -> list[StackFunctions]:
+) -> list[DrawnFunctions]:
     """Draws of the latent functions, of scaled inputs: together so many.
 
     Parameters
@@ -167,12 +182,20 @@ def drawn_functions(
     """
     source = model.source
     assert isinstance(source, Layers)
-    stack = cast(GPStack, source.stack)
     generator = make_generator(seed, "functions")
-    posteriors = [None] if prior else source.posteriors()
+    if prior:
+        stack = cast(GPStack, source.stack)
+        return [DrawnFunctions(StackFunctions(stack, None, model.nodes, n_samples, generator))]
+    posteriors = source.posteriors()
     if len(posteriors) == 1:
         sizes = [(posteriors[0], n_samples)]
     else:  # each draw is one of a posterior drawn at random
         drawn = torch.randint(len(posteriors), (n_samples,), generator=generator)
         sizes = [(posteriors[i], 1) for i in drawn]
-    return [StackFunctions(stack, f, model.nodes, n, generator) for f, n in sizes]
+    return [
+        DrawnFunctions(
+            StackFunctions(cast(GPStack, known.stack), known.factors, model.nodes, n, generator),
+            known.noise_ratio,
+        )
+        for known, n in sizes
+    ]

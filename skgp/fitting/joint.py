@@ -24,12 +24,15 @@ class JointLaw(NamedTuple):
     stack : GPStack
     factors
         Of its top layer.
+    noise_ratio : float
+        Noise variance, relative to that of the likelihood.
     """
 
     hidden: HiddenFunctions
     weights: Tensor
     stack: GPStack
     factors: object
+    noise_ratio: float
 
     def components(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Weight, mean (G, N, W) and covariance (W, G, N, N) of f at scaled inputs x (G, N, D)."""
@@ -58,12 +61,13 @@ def joint_laws(model: Model) -> Iterator[JointLaw]:
     """
     source = model.source
     assert isinstance(source, Layers)
-    stack = cast(GPStack, source.stack)
     generator = make_generator(0, "joint covariance")
     posteriors = source.posteriors()
-    for factors in posteriors:
-        hidden, weights = hidden_mixture(stack, factors, model.nodes, generator)
-        yield JointLaw(hidden, weights / len(posteriors), stack, factors[-1])
+    for known in posteriors:
+        stack = cast(GPStack, known.stack)
+        hidden, weights = hidden_mixture(stack, known.factors, model.nodes, generator)
+        weights = weights / len(posteriors)
+        yield JointLaw(hidden, weights, stack, known.factors[-1], known.noise_ratio)
 
 
 @torch.no_grad()

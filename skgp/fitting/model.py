@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,27 @@ class Source(nn.Module, ABC):
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
         """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
 
+    def in_training(self) -> "Source":
+        """The source that training goes on from."""
+        return self
+
+
+class KnownLayers(NamedTuple):
+    """One of the posteriors that count the same in a prediction.
+
+    Attributes
+    ----------
+    stack : Stack
+    factors : list
+        Of all its layers.
+    noise_ratio : float
+        Its noise variance, relative to that of the likelihood.
+    """
+
+    stack: Stack
+    factors: list[Any]
+    noise_ratio: float = 1.0
+
 
 class Layers(Source):
     """The layers of a stack.
@@ -70,9 +91,9 @@ class Layers(Source):
         predicted = self._predicted
         return lambda x: predicted(self.stack(x, fixed, factors))
 
-    def posteriors(self) -> list[list[Any]]:
-        """Factors of all layers, for each of the posteriors that count the same in a prediction."""
-        return [self.stack.known_factors()]
+    def posteriors(self) -> list[KnownLayers]:
+        """The posteriors that count the same in a prediction."""
+        return [KnownLayers(self.stack, self.stack.known_factors())]
 
 
 class Model(nn.Module):

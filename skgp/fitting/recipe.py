@@ -109,6 +109,9 @@ class Sizes(Protocol):
         None if there are too many.
         """
 
+    def conditioned(self, model: Model, table: Table) -> Model:
+        """What such a model predicts by, given the training rows."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -189,7 +192,9 @@ class Recipe:
         None if there is none for so many distinct inputs.
         """
         build = None if self.sizes is None else self.sizes.untrained_gp(model, n_distinct)
-        return None if build is None else replace(self, build=build)
+        if self.sizes is None or build is None:
+            return None
+        return replace(self, build=build, conditioned=self.sizes.conditioned)
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ from skgp.core.training.optimizers import Adam, Optimizer, trainable
 from skgp.core.training.plan import Plan
 from skgp.core.training.schedules import one_cycle
 from skgp.core.training.sghmc import SGHMC
-from skgp.fitting.model import Layers, Model
+from skgp.fitting.model import KnownLayers, Layers, Model
 from skgp.fitting.setup import Setup
 
 _LEAST_SHARE: Final = 0.5  # of the steps, in which the hyper-parameters move
@@ -72,14 +72,15 @@ class ChainLayers(Layers):
         # Each position gives other functions and, above the first layer, other inputs of each
         # kernel, so they run one after another.
         def of_rows(x: Tensor) -> Latent:
-            parts = [self.stack(x, fixed, factors) for factors in posteriors]
+            parts = [self.stack(x, fixed, known.factors) for known in posteriors]
             return Latent(*(torch.cat(moments) for moments in zip(*parts, strict=True)))
 
         return of_rows
 
-    def posteriors(self) -> list[list[Any]]:
+    def posteriors(self) -> list[KnownLayers]:
         factors = self.stack.known_factors()  # those of Kuu are the same for all positions
-        return [self._factors_at(factors, position) for position in self.chain.positions]
+        positions = self.chain.positions
+        return [KnownLayers(self.stack, self._factors_at(factors, p)) for p in positions]
 
     def _factors_at(self, factors: Sequence[Factors], position: Tensor) -> list[Factors]:
         """The factors of all layers with the inducing variables of a position (K,)."""

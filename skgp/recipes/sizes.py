@@ -10,6 +10,8 @@ from skgp.core.layers.sparse import SparseLayer
 from skgp.core.networks.warping import InputWarp
 from skgp.fitting.model import Model
 from skgp.fitting.setup import Setup
+from skgp.fitting.table import Table
+from skgp.recipes.laplace import with_laplace_draws
 from skgp.recipes.stack import (
     ALL_INDUCING,
     MOST_UNTRAINED_INDUCING,
@@ -73,6 +75,10 @@ class FoundSizes:
         is_full = n_distinct <= MOST_UNTRAINED_INDUCING
         n_top = MOST_UNTRAINED_INDUCING if is_full else _MANY_UNTRAINED
         return FoundSizes(whole)._build(model, [*hidden, n_top])
+
+    def conditioned(self, model: Model, table: Table) -> Model:
+        """What an untrained GP predicts by: of few rows, an average over its hyper-parameters."""
+        return with_laplace_draws(model, table)
 
     def _build(self, model: Model, n_inducing: int | Sequence[int]) -> Build:
         """The build of the stack with so many inducing inputs in its layers.

@@ -205,6 +205,7 @@ def test_few_rows_and_a_number_of_epochs_are_not_searched(problem, short) -> Non
     assert model.validation_scores_ is None
 
 
+@pytest.mark.usefixtures("certain")
 def test_max_iter_bounds_the_search(problem, short) -> None:
     X, y = problem
     free, longer, shorter = (

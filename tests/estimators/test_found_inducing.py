@@ -159,6 +159,7 @@ def test_models_that_are_compared_agree_on_transforms(make, is_warped, monkeypat
     assert set(seen) == {is_warped} == {model.input_powers_.min() < 1.0}
 
 
+@pytest.mark.usefixtures("certain")
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
 def test_the_jitter_of_a_gp_as_it_begins_does_not_hide_the_optimum(make, rng):
     """Of functions that are almost linear the variance is large, and the jitter relative to it."""
@@ -189,6 +190,7 @@ def _matern(a, b, lengthscale):
     return (1.0 + r + r**2 / 3.0) * np.exp(-r)
 
 
+@pytest.mark.usefixtures("certain")
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
 def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
     """That is a GP which is conditioned on all rows; hidden functions hardly vary."""

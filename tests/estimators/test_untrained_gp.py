@@ -39,13 +39,15 @@ def test_little_training_is_not_ahead(make) -> None:
     assert _n_top(model) == len(X)  # held-out rows too
     assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_) == 1
     assert model.n_samples_seen_ == len(X)
-    assert "n_components=1)" in repr(model.predict_dist(X))  # of flat functions nodes are the same
+    # Of flat functions nodes are the same; but there are draws of hyper-parameters.
+    assert "n_components=16)" in repr(model.predict_dist(X))
     trained = make(**FEW, n_inducing=20).fit(X, y)
     assert nll(new[1], model.predict_dist(new[0])) < nll(new[1], trained.predict_dist(new[0])) - 1.0
     exact = ExactGPRegressor(random_state=0).fit(X, y)
     assert nll(new[1], model.predict_dist(new[0])) < nll(new[1], exact.predict_dist(new[0])) + 0.3
 
 
+@pytest.mark.usefixtures("certain")
 @pytest.mark.parametrize("make", BOTH)
 def test_it_predicts_as_a_gp_with_its_kernel_does(make) -> None:
     X, y = _smooth(120, 0.1)
@@ -76,6 +78,7 @@ def test_it_predicts_as_a_gp_with_its_kernel_does(make) -> None:
     assert_allclose(dist.var(), variances, rtol=1e-4)
 
 
+@pytest.mark.usefixtures("certain")
 def test_of_many_rows_it_is_the_best_sparse_gp(monkeypatch) -> None:
     """Titsias (2009), Eqn 10, in the basis of u and not whitened."""
     monkeypatch.setattr(sizes, "MOST_UNTRAINED_INDUCING", 100)

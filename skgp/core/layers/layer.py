@@ -40,6 +40,11 @@ class Latent(NamedTuple):
         return None
 
     @property
+    def noise_ratio(self) -> Tensor | float:
+        """Noise variance of each node, relative to that of the likelihood."""
+        return 1.0
+
+    @property
     def std(self) -> Tensor:
         """Standard deviation, with a floor that keeps its slope finite where f is certain."""
         return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
@@ -79,6 +84,32 @@ class JointLatent(Latent):
         if unknown:
             raise ValueError(f"the root of joint moments gives {', '.join(unknown)}")
         return JointLatent(parts.get("f_mean", self.f_mean), self._root)
+
+
+class DrawnLatent(Latent):
+    """Moments at nodes that have a noise each, as draws of hyper-parameters do.
+
+    Parameters
+    ----------
+    f_mean, v_prior, v_q : Tensor of shape (Q, B, W)
+    noise_ratio : Tensor of shape (Q, 1, 1)
+    """
+
+    _noise_ratio: Tensor
+
+    def __new__(cls, f_mean: Tensor, v_prior: Tensor, v_q: Tensor, noise_ratio: Tensor) -> Self:
+        drawn = super().__new__(cls, f_mean, v_prior, v_q)
+        drawn._noise_ratio = noise_ratio
+        return drawn
+
+    @property
+    def noise_ratio(self) -> Tensor:
+        return self._noise_ratio
+
+    def _replace(self, **parts: Any) -> "DrawnLatent":
+        """Other moments, with the same noise."""
+        moments = self._asdict() | parts
+        return DrawnLatent(**moments, noise_ratio=self._noise_ratio)
 
 
 class Basis(NamedTuple):

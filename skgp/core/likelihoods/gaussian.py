@@ -78,7 +78,7 @@ class Gaussian(Observation):
             return _log_low_rank_normal(residual, latent.root, self.noise_var, targets.mask)
         cov = self._predictive_covariance(latent)
         if cov is None:
-            log_prob = log_normal(residual, v_prior + v_q + self.noise_var)
+            log_prob = log_normal(residual, v_prior + v_q + latent.noise_ratio * self.noise_var)
             return sum_observed(log_prob, targets.mask)
         return _log_joint_normal(residual.unsqueeze(-1), None, cov, targets.mask)
 
@@ -151,7 +151,7 @@ class Gaussian(Observation):
     def predictive(self, latent: Latent) -> Predictive:
         """Distribution of y for each node, noise included."""
         mean, v_prior, v_q = self._marginals(latent)
-        var = v_prior + v_q + self.noise_var
+        var = v_prior + v_q + latent.noise_ratio * self.noise_var
         return Predictive(mean, var, self._predictive_covariance(latent))
 
     def noiseless(self, latent: Latent) -> Predictive:

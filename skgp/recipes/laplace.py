@@ -1,0 +1,132 @@
+"""GPs of few rows whose predictions average over their hyper-parameters."""
+
+import copy
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor
+
+from skgp.core.kernels.stationary import Stationary
+from skgp.core.layers.layer import DrawnLatent, Latent
+from skgp.core.layers.sparse import SparseGP
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.marginal.exact import ExactGP
+from skgp.core.marginal.exact_starts import merged
+from skgp.core.marginal.laplace import laplace_gps, nth
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.nodes.rules import NodeRule
+from skgp.core.numerics.draws import make_generator
+from skgp.core.stacks.functions import hidden_mixture
+from skgp.core.stacks.stack import GPStack
+from skgp.exceptions import NotPositiveDefiniteError
+from skgp.fitting.model import KnownLayers, Layers, Model
+from skgp.fitting.table import Table
+from skgp.recipes.collapsed import observed_rows
+
+_DRAWS: Final = 16
+_MOST_ROWS: Final = 650  # distinct ones; of more, hyper-parameters are as good as certain
+_MOST_LENGTHSCALES: Final = 64  # each of which costs as much as a step
+
+
+class LaplaceLayers(Layers):
+    """The layers of a stack with draws of the hyper-parameters of its top layer.
+
+    Parameters
+    ----------
+    stack : GPStack
+        With one top GP at the centre of the draws, which training goes on from.
+    gps : ExactGP
+        A GP for each draw.
+    """
+
+    stack: GPStack
+
+    def __init__(self, stack: GPStack, gps: ExactGP) -> None:
+        super().__init__(stack)
+        self.gps = gps
+
+    def log_weights(self, nodes: NodeRule) -> Tensor:
+        n = len(self.gps.noise_var)
+        return (super().log_weights(nodes) - math.log(n)).repeat_interleave(n)
+
+    def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
+        stack, fixed = self._with_top(self.gps), nodes(1)
+        factors, noise_ratio = stack.known_factors(), self._noise_ratio.repeat(len(fixed.log_omega))
+
+        def of_rows(x: Tensor) -> Latent:
+            latent = stack(x, fixed, factors)  # (Q, B, K)
+            f_mean, v_prior, v_q = (part.mT.flatten(0, 1).unsqueeze(-1) for part in latent)
+            return DrawnLatent(f_mean, v_prior, v_q, noise_ratio[:, None, None])
+
+        return of_rows
+
+    def posteriors(self) -> list[KnownLayers]:
+        stacks = [self._with_top(nth(self.gps, k)) for k in range(len(self.gps.noise_var))]
+        ratios = self._noise_ratio.tolist()
+        pairs = zip(stacks, ratios, strict=True)
+        return [KnownLayers(stack, stack.known_factors(), ratio) for stack, ratio in pairs]
+
+    def in_training(self) -> Layers:
+        return Layers(self.stack)
+
+    @property
+    def _noise_ratio(self) -> Tensor:
+        """Noise variances (K,), relative to their mean, which is that of the likelihood."""
+        return self.gps.noise_var / self.gps.noise_var.mean()
+
+    def _with_top(self, gps: ExactGP) -> GPStack:
+        """The stack with other GPs in the place of its top layer."""
+        features = self.stack.features if self.stack.has_features else None
+        return GPStack([*self.stack.layers[:-1], gps], features, self.stack.connections)
+
+
+@torch.no_grad()
+def with_laplace_draws(model: Model, table: Table) -> Model:
+    """A copy of an untrained GP that averages over its hyper-parameters, given the training rows.
+
+    The model itself where there are many rows, where kernel and noise have no known logarithms to
+    draw, or where a draw has no Cholesky factor.
+    """
+    if not _is_apt(model, table):
+        return model
+    stack = cast(GPStack, model.stack)
+    batch = table.batch(torch.arange(len(table)))
+    rows, generator = observed_rows(model, batch, table.n_data), make_generator(0, "unused")
+    hidden, _ = hidden_mixture(stack, stack.known_factors(), model.nodes, generator)
+    h, _ = hidden(batch.x)
+    _, count = rows.residuals_and_counts(stack.top.mean)
+    x, y, weight = merged(h[0], rows.y, count[0])
+    seen = weight > 0.0
+    if seen.sum() > _MOST_ROWS:
+        return model
+    rows = ObservedRows(x[seen], y[:, seen], weight[seen])
+    noise = cast(Gaussian, model.likelihood)
+    with suppress(NotPositiveDefiniteError):
+        gps = laplace_gps(
+            cast(SparseGP, stack.top), rows, noise.noise_var, noise.noise_floor, _DRAWS
+        )
+        model = copy.deepcopy(model)
+        model.source = LaplaceLayers(cast(GPStack, model.stack), gps)
+        model.likelihood.start(gps.noise_var.mean().unsqueeze(0))
+    return model
+
+
+def _is_apt(model: Model, table: Table) -> bool:
+    """Whether a model is one GP of few rows with normal noise, a known kernel and no more."""
+    top: Any = model.stack.top
+    kernel, likelihood = top.kernel, model.likelihood
+    return (
+        isinstance(top, SparseGP)
+        and top.slope is None
+        and not hasattr(top, "mean_network")
+        and isinstance(kernel, Stationary)
+        and all(parameter.requires_grad for parameter in kernel.parameters())
+        and kernel.log_lengthscale.numel() <= _MOST_LENGTHSCALES
+        and isinstance(likelihood, Gaussian)
+        and likelihood.mixing is None
+        and table.known_noise is None
+        and table.like.dtype == torch.float64  # that of held-out scores too
+    )
