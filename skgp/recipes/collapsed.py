@@ -24,6 +24,7 @@ from skgp.core.training.optimizers import LBFGS, Optimizer, trainable
 from skgp.core.training.plan import Plan
 from skgp.core.training.schedules import constant
 from skgp.fitting.model import Layers, Model
+from skgp.fitting.observed import observed_rows
 from skgp.fitting.plans import Stopping
 from skgp.fitting.recipe import Recipe, always_float64, pick
 from skgp.fitting.setup import Setup
@@ -149,16 +150,3 @@ def collapsed_plan(max_iter: int, stopping: Stopping, n: int) -> Plan:
         n_iter_no_change=stopping.patience,
         tol=stopping.tol,
     )
-
-
-def observed_rows(model: Model, batch: Batch, n_data: float) -> ObservedRows:
-    """What a marginal likelihood takes, of rows that stand for `n_data`."""
-    like = model.likelihood.noise_var
-    y, mask = batch.targets
-    weight = torch.full((len(y),), n_data / len(y), dtype=like.dtype, device=like.device)
-    if batch.weight is not None:
-        weight = weight * batch.weight.to(like)
-    x = model.stack.features(batch.x.to(like))
-    parts = mask, batch.known_noise
-    mask, noise = (None if part is None else part.to(like).mT for part in parts)
-    return ObservedRows(x, y.to(like).mT, weight, mask, noise)

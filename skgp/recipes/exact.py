@@ -12,9 +12,10 @@ from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.memory import check_memory
 from skgp.core.stacks.stack import GPStack
 from skgp.fitting.model import Model
+from skgp.fitting.observed import observed_rows
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
-from skgp.recipes.collapsed import CollapsedLayers, CollapsedStart, observed_rows
+from skgp.recipes.collapsed import CollapsedLayers, CollapsedStart
 from skgp.recipes.features import Features
 
 _START_INDUCING: Final = 300  # inducing inputs of the bound from which the exact GP starts

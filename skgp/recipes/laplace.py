@@ -23,8 +23,8 @@ from skgp.core.stacks.functions import hidden_mixture
 from skgp.core.stacks.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import KnownLayers, Layers, Model
+from skgp.fitting.observed import observed_rows
 from skgp.fitting.table import Table
-from skgp.recipes.collapsed import observed_rows
 
 _DRAWS: Final = 16
 _MOST_ROWS: Final = 650  # distinct ones; of more, hyper-parameters are as good as certain

@@ -17,10 +17,11 @@ from skgp.core.marginal.starts import is_of_all_rows, start_posterior
 from skgp.core.training.optimizers import LBFGS, Optimizer, trainable
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import Model
+from skgp.fitting.observed import observed_rows
 from skgp.fitting.plans import NO_EARLY_STOPPING
 from skgp.fitting.recipe import Recipe, always_float64, never_repeats
 from skgp.fitting.table import Table
-from skgp.recipes.collapsed import collapsed_plan, observed_rows
+from skgp.recipes.collapsed import collapsed_plan
 from skgp.recipes.optimizers import rate_after_fit
 
 _FEW_ROWS: Final = 4000  # up to which this takes less time than minibatches
