@@ -88,6 +88,13 @@ SHARED: Final[dict[str, str]] = {
         E. Snelson and Z. Ghahramani, "Sparse Gaussian processes using pseudo-inputs", NIPS
             2005.
         """,
+    "averages": """\
+        Of up to 650 different rows and 64 lengthscales, a model that is not trained (see
+        `n_inducing`) does not stop at the best hyper-parameters, of which so few rows are not
+        certain. A prediction is the equal mixture of 16 GPs, whose lengthscales, variances and
+        noise variances are draws from a Laplace approximation of their posterior (MacKay 1992).
+        `lengthscales_` and `stack_` are those of its mode, and `noise_variance_` is the mean.
+        """,
     "fitted_embedding": """\
         Attributes
         ----------

@@ -62,8 +62,7 @@ class DSPPRegressor(GPRegressor):
         up to twenty batches and 20,000 distinct inputs, the top layer has one for each, or 2,000
         beyond 3,000, and is not trained, unless the trained model is clearly better on held-out
         rows (in log density by more than one standard error, and, up to 3,000 rows, not worse in
-        CRPS by as much).
-        Such a model has one sigma point.
+        CRPS by as much). Such a model has one sigma point.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
@@ -99,7 +98,8 @@ class DSPPRegressor(GPRegressor):
     quadrature_points_ : array (n_layers - 1, Q, W)
         Standardised nodes of the hidden functions in a prediction.
     quadrature_weights_ : array (Q,)
-        Their weights, which are those of the components of a prediction.
+        Their weights, which are those of the components of a prediction, but for draws of
+        hyper-parameters.
     $inducing_points
     $attributes
 
@@ -142,6 +142,8 @@ class DSPPRegressor(GPRegressor):
     Each row and training step has one draw from each of the S normals. The log of an average of
     draws is lower in expectation than the log of the integral, so the fit maximises a lower bound
     on the log density. The nodes of a prediction are fixed.
+
+    $averages
 
     References
     ----------

@@ -42,7 +42,8 @@ class PPGPRRegressor(GPRegressor):
 
     The fit maximises the log density of the predictions themselves. The variance of the latent
     function then learns noise that depends on the inputs, and predictions tend to be calibrated.
-    The predictive distribution of a row is one normal.
+    The predictive distribution of a row is one normal, or, of an untrained model of few rows, a
+    mixture of normals.
 
     Parameters
     ----------
@@ -140,6 +141,8 @@ class PPGPRRegressor(GPRegressor):
 
         \frac{1}{a - 1} \log \int q(u)^a \, p(u)^{1 - a} \, du
         = \frac{1}{2} \left[ a \, m^\top C^{-1} m + \frac{\log |C|}{1 - a} - \log |S| \right] .
+
+    $averages
 
     References
     ----------

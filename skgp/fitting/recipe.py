@@ -109,8 +109,8 @@ class Sizes(Protocol):
         None if there are too many.
         """
 
-    def conditioned(self, model: Model, table: Table) -> Model:
-        """What such a model predicts by, given the training rows."""
+    def conditioned(self, n_distinct: int) -> Callable[[Model, Table], Model]:
+        """From such a model and its training rows to the one that predicts."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Recipe:
         build = None if self.sizes is None else self.sizes.untrained_gp(model, n_distinct)
         if self.sizes is None or build is None:
             return None
-        return replace(self, build=build, conditioned=self.sizes.conditioned)
+        return replace(self, build=build, conditioned=self.sizes.conditioned(n_distinct))
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""

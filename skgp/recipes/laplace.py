@@ -27,7 +27,7 @@ from skgp.fitting.observed import observed_rows
 from skgp.fitting.table import Table
 
 _DRAWS: Final = 16
-_MOST_ROWS: Final = 650  # distinct ones; of more, hyper-parameters are as good as certain
+_MOST_ROWS: Final = 1000  # distinct ones: the matrices of all draws are kept
 _MOST_LENGTHSCALES: Final = 64  # each of which costs as much as a step
 
 
@@ -87,8 +87,8 @@ class LaplaceLayers(Layers):
 def with_laplace_draws(model: Model, table: Table) -> Model:
     """A copy of an untrained GP that averages over its hyper-parameters, given the training rows.
 
-    The model itself where there are many rows, where kernel and noise have no known logarithms to
-    draw, or where a draw has no Cholesky factor.
+    The model itself where there are too many rows, where hyper-parameters are of another kind, or
+    where a draw has no Cholesky factor.
     """
     if not _is_apt(model, table):
         return model

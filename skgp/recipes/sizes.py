@@ -9,6 +9,7 @@ from skgp.core.layers.posteriors import Covariance
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.networks.warping import InputWarp
 from skgp.fitting.model import Model
+from skgp.fitting.recipe import as_trained
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.laplace import with_laplace_draws
@@ -21,6 +22,7 @@ from skgp.recipes.stack import (
 
 _ALL_ROWS: Final = 2**62
 _MOST_UNTRAINED_ROWS: Final = 20_000  # with different inputs
+_MOST_UNCERTAIN: Final = 650  # inputs; of more, hyper-parameters are as good as certain
 # Of a GP of so many that not all are inducing inputs. With 3,000 it takes twice the time.
 _MANY_UNTRAINED: Final = 2000
 
@@ -76,9 +78,12 @@ class FoundSizes:
         n_top = MOST_UNTRAINED_INDUCING if is_full else _MANY_UNTRAINED
         return FoundSizes(whole)._build(model, [*hidden, n_top])
 
-    def conditioned(self, model: Model, table: Table) -> Model:
-        """What an untrained GP predicts by: of few rows, an average over its hyper-parameters."""
-        return with_laplace_draws(model, table)
+    def conditioned(self, n_distinct: int) -> Callable[[Model, Table], Model]:
+        """From an untrained GP to what predicts: of few inputs, an average over hyper-parameters.
+
+        Also where a model of a part of the rows is scored, so that both are alike.
+        """
+        return with_laplace_draws if n_distinct <= _MOST_UNCERTAIN else as_trained
 
     def _build(self, model: Model, n_inducing: int | Sequence[int]) -> Build:
         """The build of the stack with so many inducing inputs in its layers.

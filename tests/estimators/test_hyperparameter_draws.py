@@ -15,7 +15,7 @@ from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.files import load, save
 from skgp.fitting.model import Layers
-from skgp.recipes import laplace
+from skgp.recipes import laplace, sizes
 from skgp.recipes.laplace import LaplaceLayers
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
@@ -115,12 +115,28 @@ def test_files_keep_the_draws(make, tmp_path) -> None:
     assert_array_equal(dist.logpdf(y), model.predict_dist(X).logpdf(y))
 
 
-@pytest.mark.parametrize(
-    ("params", "most"), [({"likelihood": "student_t"}, 60), ({"dtype": "float32"}, 60), ({}, 59)]
-)
-def test_others_are_certain(params, most, monkeypatch) -> None:
+def test_models_of_folds_are_as_certain_as_that_of_all_rows(monkeypatch) -> None:
     X, y = _rows(60)
-    monkeypatch.setattr(laplace, "_MOST_ROWS", most)
+    seen = []
+    monkeypatch.setattr(sizes, "with_laplace_draws", lambda *given: seen.append(given) or given[0])
+    for most, n_models in ((59, 0), (60, 6)):  # of five folds, and of all rows
+        monkeypatch.setattr(sizes, "_MOST_UNCERTAIN", most)
+        PPGPRRegressor(**UNTRAINED).fit(X, y)
+        assert len(seen) == n_models
+
+
+@pytest.mark.parametrize(
+    ("params", "limit"),
+    [
+        ({"likelihood": "student_t"}, "_DRAWS"),
+        ({"dtype": "float32"}, "_DRAWS"),
+        ({}, "_MOST_ROWS"),
+        ({}, "_MOST_LENGTHSCALES"),
+    ],
+)
+def test_others_are_certain(params, limit, monkeypatch) -> None:
+    X, y = _rows(60)
+    monkeypatch.setattr(laplace, limit, 1)
     model = PPGPRRegressor(**UNTRAINED, **params).fit(X, y)
     assert model.model_.stack.top.Z.shape[-2] == 60
     assert type(model.model_.source) is Layers
