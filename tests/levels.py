@@ -52,6 +52,7 @@ LEVELS = (
         "skgp.fitting.predict",
         "skgp.fitting.recipe",
         "skgp.fitting.splits",
+        "skgp.fitting.stacking",
         "skgp.fitting.stream",
     ),
     (

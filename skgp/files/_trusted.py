@@ -62,7 +62,7 @@ from skgp.estimators import (
 )
 from skgp.estimators._estimator import Estimator
 from skgp.estimators.baselines import cvae, mc_dropout, sghmc
-from skgp.fitting import model
+from skgp.fitting import model, stacking
 from skgp.fitting.rows import Rows
 from skgp.fitting.stream import Opening
 from skgp.fitting.table import Scale
@@ -80,7 +80,7 @@ _FAMILIES: Final = (
 _PARTS: Final = (  # where the torch modules of a model are defined
     *(autoencoder, bernoulli, chain, continuous, counts, cvae_network, dropout, dropout_recipe),
     *(exact_layer, exact_recipe, fitc_recipe),
-    *(features, gaussian, laplace),
+    *(features, gaussian, laplace, stacking),
     *(
         censored,
         gpytorch_kernel,

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.numerics.draws import draw_seed
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
@@ -24,6 +25,8 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, falls_short, is_ahead
+from skgp.fitting.stacking import share_of_first, stacked
+from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
 _PATIENCE: Final = 40  # epochs without a better score, after which the search stops at the earliest
@@ -39,9 +42,9 @@ def found_plan(
 ) -> tuple[Recipe, list[Model], Plan, Search]:
     """What to train by which recipe, for as long as a cross-validation finds, and that search.
 
-    These are the models, or larger ones that begin better; or one with all inputs as inducing
-    inputs that is not trained, unless held-out rows clearly prefer the others at their best. The
-    other arguments are those of `cross_validated`.
+    These are the models, or larger ones that begin better. Their predictions are mixed with those
+    of a GP with all inputs as inducing inputs that is not trained, as held-out rows prefer; or that
+    GP is all there is. The other arguments are those of `cross_validated`.
     """
     whole = folded.whole
     if whole.ranks.n > 1:
@@ -57,14 +60,36 @@ def found_plan(
     scores = search.scores
     if not scores:
         return recipe, models, limited_plan(plan, min(UNKNOWN_LENGTH, plan.max_iter)), search
+    found = limited_plan(plan, best_length(scores, plan.tol))
+    if untrained_gp is None or not untrained.scores:
+        return recipe, models, found, search
     held_out = [fold.held_out for fold in folded.folds]
-    yields = bool(untrained.scores) and not is_ahead(search, untrained, held_out, len(whole))
-    if untrained_gp is not None and yields:
+    share = _share(models[0], search, untrained, held_out, len(whole))
+    if share < 1.0:
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(untrained_gp, whole, copy.deepcopy(rng))
-            no_training = replace(limited_plan(plan, 1), schedule=no_step)
-            return untrained_gp, [model], no_training, untrained
-    return recipe, models, limited_plan(plan, best_length(scores, plan.tol)), search
+            if share == 0.0:
+                no_training = replace(limited_plan(plan, 1), schedule=no_step)
+                return untrained_gp, [model], no_training, untrained
+            other = untrained_gp.conditioned(model.eval(), whole).double()
+            recipe = replace(recipe, conditioned=partial(stacked, other, share))
+    return recipe, models, found, search
+
+
+def _share(
+    model: Model, search: Search, untrained: Search, held_out: list[Table], n_rows: int
+) -> float:
+    """The share of trained models in predictions, next to that of an untrained one.
+
+    Where noise is not normal their predictions are no mixtures of one kind, and one model has all.
+    """
+    if not search.of_rows.size:  # no score was a number
+        return 0.0
+    likelihood = model.likelihood
+    if not isinstance(likelihood, Gaussian) or likelihood.mixing is not None:
+        return 1.0 if is_ahead(search, untrained, held_out, n_rows) else 0.0
+    weights = np.concatenate([table.weights for table in held_out])
+    return share_of_first(search.of_rows[0], untrained.of_rows[0], weights)
 
 
 def _better_start(

@@ -186,15 +186,16 @@ def drawn_functions(
     if prior:
         stack = cast(GPStack, source.stack)
         return [DrawnFunctions(StackFunctions(stack, None, model.nodes, n_samples, generator))]
-    posteriors = source.posteriors()
+    posteriors = source.posteriors(model.nodes)
     if len(posteriors) == 1:
         sizes = [(posteriors[0], n_samples)]
     else:  # each draw is one of a posterior drawn at random
-        drawn = torch.randint(len(posteriors), (n_samples,), generator=generator)
+        weights = torch.tensor([known.weight for known in posteriors])
+        drawn = torch.multinomial(weights, n_samples, replacement=True, generator=generator)
         sizes = [(posteriors[i], 1) for i in drawn]
     return [
         DrawnFunctions(
-            StackFunctions(cast(GPStack, known.stack), known.factors, model.nodes, n, generator),
+            StackFunctions(cast(GPStack, known.stack), known.factors, known.nodes, n, generator),
             known.noise_ratio,
         )
         for known, n in sizes

@@ -49,20 +49,31 @@ class Source(nn.Module, ABC):
 
 
 class KnownLayers(NamedTuple):
-    """One of the posteriors that count the same in a prediction.
+    """One of the posteriors that a prediction is a mixture of.
 
     Attributes
     ----------
     stack : Stack
     factors : list
         Of all its layers.
+    nodes : NodeRule
+    weight : float
+        Its weight in a prediction.
     noise_ratio : float
         Its noise variance, relative to that of the likelihood.
     """
 
     stack: Stack
     factors: list[Any]
+    nodes: NodeRule
+    weight: float = 1.0
     noise_ratio: float = 1.0
+
+    def scaled(self, weight: float, noise_ratio: float) -> "KnownLayers":
+        """With products of its weight and noise ratio."""
+        return self._replace(
+            weight=weight * self.weight, noise_ratio=noise_ratio * self.noise_ratio
+        )
 
 
 class Layers(Source):
@@ -91,9 +102,9 @@ class Layers(Source):
         predicted = self._predicted
         return lambda x: predicted(self.stack(x, fixed, factors))
 
-    def posteriors(self) -> list[KnownLayers]:
-        """The posteriors that count the same in a prediction."""
-        return [KnownLayers(self.stack, self.stack.known_factors())]
+    def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
+        """The posteriors that a prediction is a mixture of; their weights sum to one."""
+        return [KnownLayers(self.stack, self.stack.known_factors(), nodes)]
 
 
 class Model(nn.Module):

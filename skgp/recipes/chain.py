@@ -67,7 +67,7 @@ class ChainLayers(Layers):
         return (super().log_weights(nodes) - math.log(n)).repeat(n)
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
-        posteriors, fixed = self.posteriors(), nodes(1)
+        posteriors, fixed = self.posteriors(nodes), nodes(1)
 
         # Each position gives other functions and, above the first layer, other inputs of each
         # kernel, so they run one after another.
@@ -77,10 +77,11 @@ class ChainLayers(Layers):
 
         return of_rows
 
-    def posteriors(self) -> list[KnownLayers]:
+    def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
         factors = self.stack.known_factors()  # those of Kuu are the same for all positions
-        positions = self.chain.positions
-        return [KnownLayers(self.stack, self._factors_at(factors, p)) for p in positions]
+        at_positions = [self._factors_at(factors, p) for p in self.chain.positions]
+        weight = 1.0 / len(at_positions)
+        return [KnownLayers(self.stack, of_one, nodes, weight) for of_one in at_positions]
 
     def _factors_at(self, factors: Sequence[Factors], position: Tensor) -> list[Factors]:
         """The factors of all layers with the inducing variables of a position (K,)."""

@@ -63,11 +63,13 @@ class LaplaceLayers(Layers):
 
         return of_rows
 
-    def posteriors(self) -> list[KnownLayers]:
-        stacks = [self._with_top(nth(self.gps, k)) for k in range(len(self.gps.noise_var))]
+    def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
         ratios = self._noise_ratio.tolist()
-        pairs = zip(stacks, ratios, strict=True)
-        return [KnownLayers(stack, stack.known_factors(), ratio) for stack, ratio in pairs]
+        stacks = [self._with_top(nth(self.gps, k)) for k in range(len(ratios))]
+        return [
+            KnownLayers(stack, stack.known_factors(), nodes, 1.0 / len(ratios), ratio)
+            for stack, ratio in zip(stacks, ratios, strict=True)
+        ]
 
     def in_training(self) -> Layers:
         return Layers(self.stack)

@@ -1,0 +1,108 @@
+"""Predictions that are mixtures of those of two models."""
+
+import copy
+from collections.abc import Callable
+from typing import Final, cast
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from torch import Tensor
+
+from skgp._typing import Array
+from skgp.core.layers.layer import DrawnLatent, Latent
+from skgp.core.nodes.rules import NodeRule
+from skgp.core.stacks.stack import Stack
+from skgp.fitting.model import KnownLayers, Layers, Model
+from skgp.fitting.table import Table
+
+_LEAST_SHARE: Final = 0.05  # below which a model is left out
+_PSEUDO_ROWS: Final = 1.0  # as many more prefer either model
+
+
+def share_of_first(first: Array, second: Array, weights: Array) -> float:
+    """Share of the first of two models in the mixture that held-out rows prefer, in hundredths.
+
+    That is stacking of predictive distributions (Yao et al. 2018, Eqn 4). It is zero or one where
+    the other model has next to all.
+
+    Parameters
+    ----------
+    first, second : array of shape (n,)
+        Log densities of the rows.
+    weights : array of shape (n,)
+        How often each row counts.
+    """
+
+    def loss(share: float) -> float:
+        logs = np.log(share), np.log1p(-share)
+        of_rows = np.logaddexp(logs[0] + first, logs[1] + second)
+        return float(-weights @ of_rows - _PSEUDO_ROWS * sum(logs))
+
+    found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-6})
+    share = round(float(found.x), 2)
+    return 0.0 if share < _LEAST_SHARE else 1.0 if share > 1.0 - _LEAST_SHARE else share
+
+
+class StackedLayers(Layers):
+    """The layers of a stack, whose predictions are mixed with those of another model.
+
+    Parameters
+    ----------
+    stack : Stack
+        That training goes on from.
+    other : Model
+        With normal noise and the same scales.
+    share : float
+        Weight of the stack.
+    noise_ratio : Tensor of shape (1,)
+        Noise variance of the other model, relative to that of the likelihood.
+    """
+
+    def __init__(self, stack: Stack, other: Model, share: float, noise_ratio: Tensor) -> None:
+        super().__init__(stack)
+        self.other = other
+        self.share = share
+        self.register_buffer("noise_ratio", noise_ratio)
+
+    noise_ratio: Tensor
+
+    def log_weights(self, nodes: NodeRule) -> Tensor:
+        own, others = super().log_weights(nodes), self.other.log_weights
+        return torch.cat([own + np.log(self.share), others + np.log1p(-self.share)])
+
+    def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
+        both = super().latents(nodes), self.other.source.latents(self.other.nodes)
+
+        def of_rows(x: Tensor) -> Latent:
+            own, others = (latents(x) for latents in both)
+            parts = zip(own, others, strict=True)
+            f_mean, v_prior, v_q = (torch.cat(moments) for moments in parts)
+            ratios = own.noise_ratio, self.noise_ratio * others.noise_ratio
+            each = [
+                ratio * torch.ones_like(latent.f_mean[:, :1])
+                for ratio, latent in zip(ratios, (own, others), strict=True)
+            ]
+            return DrawnLatent(f_mean, v_prior, v_q, torch.cat(each))
+
+        return of_rows
+
+    def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
+        ratio = self.noise_ratio.item()
+        others = cast(Layers, self.other.source).posteriors(self.other.nodes)
+        return [
+            *(known.scaled(self.share, 1.0) for known in super().posteriors(nodes)),
+            *(known.scaled(1.0 - self.share, ratio) for known in others),
+        ]
+
+    def in_training(self) -> Layers:
+        return Layers(self.stack)
+
+
+@torch.no_grad()
+def stacked(other: Model, share: float, model: Model, table: Table) -> Model:
+    """A copy of a trained model whose predictions are mixed with those of another one."""
+    model = copy.deepcopy(model)
+    ratio = other.likelihood.noise_var / model.likelihood.noise_var
+    model.source = StackedLayers(model.stack, other, share, ratio)
+    return model
