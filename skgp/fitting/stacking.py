@@ -17,14 +17,14 @@ from skgp.fitting.model import KnownLayers, Layers, Model
 from skgp.fitting.table import Table
 
 _LEAST_SHARE: Final = 0.05  # below which a model is left out
-_PSEUDO_ROWS: Final = 1.0  # as many more prefer either model
+_PSEUDO_ROWS: Final = 4.0  # as many more that only the second model explains
 
 
 def share_of_first(first: Array, second: Array, weights: Array) -> float:
     """Share of the first of two models in the mixture that held-out rows prefer, in hundredths.
 
-    That is stacking of predictive distributions (Yao et al. 2018, Eqn 4). It is zero or one where
-    the other model has next to all.
+    That is stacking of predictive distributions (Yao et al. 2018, Eqn 4), with a few rows more in
+    favour of the second model. It is zero or one where one model has next to all.
 
     Parameters
     ----------
@@ -35,9 +35,8 @@ def share_of_first(first: Array, second: Array, weights: Array) -> float:
     """
 
     def loss(share: float) -> float:
-        logs = np.log(share), np.log1p(-share)
-        of_rows = np.logaddexp(logs[0] + first, logs[1] + second)
-        return float(-weights @ of_rows - _PSEUDO_ROWS * sum(logs))
+        of_rows = np.logaddexp(np.log(share) + first, np.log1p(-share) + second)
+        return float(-weights @ of_rows - _PSEUDO_ROWS * np.log1p(-share))
 
     found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-6})
     share = round(float(found.x), 2)
