@@ -151,7 +151,7 @@ def first_models(
 def next_model(recipe: Recipe, fitted: Model, table: Table) -> Model:
     """A copy of a fitted model, to go on with these rows."""
     model = copy.deepcopy(fitted).to(table.like).train()
-    model.source = model.source.in_training()
+    model.source.release(model)
     recipe.prepare_to_go_on(model, table)
     return model
 

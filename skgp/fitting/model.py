@@ -43,9 +43,8 @@ class Source(nn.Module, ABC):
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
         """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
 
-    def in_training(self) -> "Source":
-        """The source that training goes on from."""
-        return self
+    def release(self, model: "Model") -> None:
+        """Leave the model, whose source this is, with nothing but what training goes on from."""
 
 
 class KnownLayers(NamedTuple):

@@ -54,17 +54,18 @@ class StackedLayers(Layers):
         With normal noise and the same scales.
     share : float
         Weight of the stack.
-    noise_ratio : Tensor of shape (1,)
-        Noise variance of the other model, relative to that of the likelihood.
+    noise_ratios : Tensor of shape (2,)
+        Noise variances of the stack and of the other model, relative to that of the likelihood,
+        which is their mean.
     """
 
-    def __init__(self, stack: Stack, other: Model, share: float, noise_ratio: Tensor) -> None:
+    noise_ratios: Tensor
+
+    def __init__(self, stack: Stack, other: Model, share: float, noise_ratios: Tensor) -> None:
         super().__init__(stack)
         self.other = other
         self.share = share
-        self.register_buffer("noise_ratio", noise_ratio)
-
-    noise_ratio: Tensor
+        self.register_buffer("noise_ratios", noise_ratios)
 
     def log_weights(self, nodes: NodeRule) -> Tensor:
         own, others = super().log_weights(nodes), self.other.log_weights
@@ -77,31 +78,33 @@ class StackedLayers(Layers):
             own, others = (latents(x) for latents in both)
             parts = zip(own, others, strict=True)
             f_mean, v_prior, v_q = (torch.cat(moments) for moments in parts)
-            ratios = own.noise_ratio, self.noise_ratio * others.noise_ratio
             each = [
-                ratio * torch.ones_like(latent.f_mean[:, :1])
-                for ratio, latent in zip(ratios, (own, others), strict=True)
+                ratio * latent.noise_ratio * torch.ones_like(latent.f_mean[:, :1])
+                for ratio, latent in zip(self.noise_ratios, (own, others), strict=True)
             ]
             return DrawnLatent(f_mean, v_prior, v_q, torch.cat(each))
 
         return of_rows
 
     def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
-        ratio = self.noise_ratio.item()
+        own_ratio, ratio = self.noise_ratios.tolist()
         others = cast(Layers, self.other.source).posteriors(self.other.nodes)
         return [
-            *(known.scaled(self.share, 1.0) for known in super().posteriors(nodes)),
+            *(known.scaled(self.share, own_ratio) for known in super().posteriors(nodes)),
             *(known.scaled(1.0 - self.share, ratio) for known in others),
         ]
 
-    def in_training(self) -> Layers:
-        return Layers(self.stack)
+    def release(self, model: Model) -> None:
+        model.source = Layers(self.stack)
+        model.likelihood.start(self.noise_ratios[:1] * model.likelihood.noise_var)
 
 
 @torch.no_grad()
 def stacked(other: Model, share: float, model: Model, table: Table) -> Model:
     """A copy of a trained model whose predictions are mixed with those of another one."""
     model = copy.deepcopy(model)
-    ratio = other.likelihood.noise_var / model.likelihood.noise_var
-    model.source = StackedLayers(model.stack, other, share, ratio)
+    noise_vars = torch.cat([model.likelihood.noise_var, other.likelihood.noise_var])
+    mean = share * noise_vars[:1] + (1.0 - share) * noise_vars[1:]
+    model.source = StackedLayers(model.stack, other, share, noise_vars / mean)
+    model.likelihood.start(mean)
     return model

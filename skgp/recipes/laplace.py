@@ -71,8 +71,8 @@ class LaplaceLayers(Layers):
             for stack, ratio in zip(stacks, ratios, strict=True)
         ]
 
-    def in_training(self) -> Layers:
-        return Layers(self.stack)
+    def release(self, model: Model) -> None:
+        model.source = Layers(self.stack)
 
     @property
     def _noise_ratio(self) -> Tensor:

@@ -11,6 +11,7 @@ from skgp.fitting import cross_validation
 from skgp.fitting.model import Layers
 from skgp.fitting.stacking import StackedLayers, share_of_first
 from skgp.recipes.laplace import LaplaceLayers
+from skgp.scoring import noise_fraction
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
 
@@ -70,6 +71,9 @@ def test_densities_are_mixed_and_all_predictions_agree(make, fitted):
     assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-9)
     drawn, dist = both.sample_y(new[:1], 3000, random_state=0)[0], both.predict_dist(new[:1])
     assert kstest(drawn, lambda values: dist.cdf(values[None])[0]).pvalue > 1e-3
+    noises = 0.3 * trained.noise_variance_ + 0.7 * untrained.noise_variance_
+    assert both.noise_variance_ == pytest.approx(noises)
+    assert (0.0 < noise_fraction(dist, both.noise_variance_)).all()
     latent = both.predict_latent(new)
     functions = both.sample_functions(1000)(new)
     assert_allclose(functions.mean(1), latent.mean(), atol=5.0 * latent.std().max() / 1000**0.5)
@@ -91,7 +95,7 @@ def test_training_goes_on_without_the_other_one(fitted):
     for model in (trained, both):
         model.set_params(max_iter=2, early_stopping=False).fit(X, y)
         assert type(model.model_.source) is Layers
-    assert_array_equal(both.predict(X), trained.predict(X))
+    assert_allclose(both.predict(X), trained.predict(X), rtol=1e-9)
 
 
 def test_where_noise_is_not_normal_one_model_has_all(monkeypatch):
