@@ -89,11 +89,14 @@ SHARED: Final[dict[str, str]] = {
             2005.
         """,
     "averages": """\
-        Of up to 650 different rows and 64 lengthscales, a model that is not trained (see
-        `n_inducing`) does not stop at the best hyper-parameters, of which so few rows are not
-        certain. A prediction is the equal mixture of 16 GPs, whose lengthscales, variances and
-        noise variances are draws from a Laplace approximation of their posterior (MacKay 1992).
-        `lengthscales_` and `stack_` are those of its mode, and `noise_variance_` is the mean.
+        With normal noise, one output and one batch of rows, predictions mix those of the trained
+        model with those of one that is not trained (see `n_inducing`). Their shares maximise the
+        mean log density of held-out rows (stacking; Yao et al. 2018), and a model with less than
+        five per cent is left out. Of up to 650 different inputs and 64 lengthscales the untrained
+        one is itself the equal mixture of 16 GPs: their lengthscales, variances and noise variances
+        are draws from a Laplace approximation of the posterior (MacKay 1992), for few rows leave
+        these uncertain. `lengthscales_` and `stack_` are of the trained model, or, if it is left
+        out, of the mode of that posterior. `noise_variance_` is the mean of all.
         """,
     "fitted_embedding": """\
         Attributes

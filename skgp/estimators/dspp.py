@@ -59,10 +59,11 @@ class DSPPRegressor(GPRegressor):
         than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
         functions that share them. From one batch up to ten it is three times the square root of
         the number of rows, at most 300. It is 300 for more rows and for streams. With one output,
-        up to twenty batches and 20,000 distinct inputs, the top layer has one for each, or 2,000
-        beyond 3,000, and is not trained, unless the trained model is clearly better on held-out
-        rows (in log density by more than one standard error, and, up to 3,000 rows, not worse in
-        CRPS by as much). Such a model has one sigma point.
+        up to twenty batches and 20,000 distinct inputs, there is a further model, whose top layer
+        has one for each, or 2,000 beyond 3,000. It has one sigma point and is not trained. In one
+        batch both are mixed as held-out rows prefer. Of several batches the untrained one is kept,
+        unless the other is clearly better on held-out rows (in log density by more than one
+        standard error, and, up to 3,000 rows, not worse in CRPS by as much).
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it
@@ -98,8 +99,7 @@ class DSPPRegressor(GPRegressor):
     quadrature_points_ : array (n_layers - 1, Q, W)
         Standardised nodes of the hidden functions in a prediction.
     quadrature_weights_ : array (Q,)
-        Their weights, which are those of the components of a prediction, but for draws of
-        hyper-parameters.
+        Their weights, which are those of the components of a prediction of the trained model.
     $inducing_points
     $attributes
 

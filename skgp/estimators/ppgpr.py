@@ -42,8 +42,8 @@ class PPGPRRegressor(GPRegressor):
 
     The fit maximises the log density of the predictions themselves. The variance of the latent
     function then learns noise that depends on the inputs, and predictions tend to be calibrated.
-    The predictive distribution of a row is one normal, or, of an untrained model of few rows, a
-    mixture of normals.
+    The predictive distribution of a row is one normal, or, of up to one batch of rows, a mixture of
+    normals (see Notes).
 
     Parameters
     ----------
@@ -52,9 +52,10 @@ class PPGPRRegressor(GPRegressor):
         for all rows. More of them follow finer detail; the cost per row grows with M^2. With
         covariance="decoupled" these serve the variance. "auto" is 300, but with one output and up
         to 600 distinct inputs the number of these. Up to 20,000 distinct inputs (and twenty
-        batches) a model with all of them, or 2,000 beyond 3,000, not trained, is kept unless a
-        trained one is clearly better on held-out rows: in log density by more than one standard
-        error, and, up to 3,000 rows, not worse in CRPS by as much.
+        batches) there is a further model, which has all of them, or 2,000 beyond 3,000, and is not
+        trained. In one batch both are mixed as held-out rows prefer. Of several batches the
+        untrained one is kept, unless the other is clearly better on held-out rows: in log density
+        by more than one standard error, and, up to 3,000 rows, not worse in CRPS by as much.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is

@@ -54,7 +54,7 @@ def test_a_prediction_is_the_mixture_of_the_draws(make) -> None:
     expected = np.mean([each.pdf(values) for each in normals], axis=0) / unit
     found = model.predict_dist(new).pdf(np.linspace(-1.0, 1.0, 9))
     assert_allclose(found, expected, rtol=1e-9)
-    ratios = [known.noise_ratio for known in source.posteriors()]
+    ratios = [known.noise_ratio for known in source.posteriors(model.model_.nodes)]
     assert np.mean(ratios) == pytest.approx(1.0)
     assert np.ptp(ratios) > 0.05
 
