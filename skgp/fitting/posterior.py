@@ -31,8 +31,8 @@ class FunctionPosterior:
     n_features_in_ : int
         Number of columns of X.
     is_normal : bool
-        Whether f is normal, so that the moments say all: in models of one layer, and of outputs
-        that are linear in its functions.
+        Whether f is normal, so that the moments say all: in models of one layer that are no
+        mixtures, and of outputs that are linear in its functions.
 
     Examples
     --------
