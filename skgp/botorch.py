@@ -24,15 +24,15 @@ class EstimatorModel(Model):
     model keeps what it was made from.
 
     The posterior is that of the noiseless function f. For models of one layer it is normal. Deep
-    models have an ensemble of draws of functions from their posterior, which are the same in every
-    call.
+    models, and mixtures such as a `PPGPRRegressor` of few rows, have an ensemble of draws of
+    functions from their posterior, which are the same in every call.
 
     Parameters
     ----------
     estimator : fitted regressor
         With the methods `posterior` and `sample_functions`, of GP layers alone.
     n_samples : int
-        Number of functions in the ensemble of a deep model.
+        Number of functions in the ensemble.
     random_state : int, RandomState or None
         Of these functions.
 

@@ -94,16 +94,16 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
     assert noise is not None
     x = model.scaled(X)
     total = x.new_zeros(len(noise.noise_var), len(x), len(x))
-    means, shares, ratio = [], [], 0.0
+    means, shares = [], []
     for law in joint_laws(model):
         for weight, f_mean, cov in law.components(x[None]):
             total += weight * noise.joint_covariance(cov.squeeze(1))
             means.append(noise.outputs(f_mean[0]))
         shares.append(law.weights)
-        ratio += law.noise_ratio * float(law.weights.sum())
     weights, mean = torch.cat(shares)[:, None, None], torch.stack(means)  # (Q, 1, 1), (Q, n, P)
     spread = (weights.sqrt() * (mean - (weights * mean).sum(0))).permute(2, 1, 0)
     total += spread @ spread.mT
-    total.diagonal(dim1=-2, dim2=-1).add_(ratio * noise.noise_var[:, None])
+    # Laws may have a noise each, of which that of the likelihood is the mean.
+    total.diagonal(dim1=-2, dim2=-1).add_(noise.noise_var[:, None])
     of_outputs: Array = total.movedim(0, -1).cpu().numpy() * model.y_scale.unit**2
     return of_outputs if output_shape else of_outputs[..., 0]
