@@ -89,14 +89,14 @@ SHARED: Final[dict[str, str]] = {
             2005.
         """,
     "averages": """\
-        With normal noise, one output and one batch of rows, predictions mix those of the trained
-        model with those of one that is not trained (see `n_inducing`). Their shares maximise the
-        mean log density of held-out rows (stacking; Yao et al. 2018), and a model with less than
-        five per cent is left out. Of up to 650 different inputs and 64 lengthscales the untrained
-        one is itself the equal mixture of 16 GPs: their lengthscales, variances and noise variances
-        are draws from a Laplace approximation of the posterior (MacKay 1992), for few rows leave
-        these uncertain. `lengthscales_` and `stack_` are of the trained model, or, if it is left
-        out, of the mode of that posterior. `noise_variance_` is the mean of all.
+        With normal noise, one output and one batch of rows, predictions are a mixture of the
+        trained model and an untrained GP (see `n_inducing`). The weights maximise the log density
+        of held-out rows (stacking; Yao et al. 2018), and a model with a weight below 0.05 is left
+        out. Few rows leave hyper-parameters uncertain: up to 650 distinct inputs and 64
+        lengthscales, the untrained GP is itself the equal mixture of 16 GPs, whose lengthscales,
+        variances and noise variances are drawn from a Laplace approximation of their posterior
+        (MacKay 1992). `lengthscales_` and `stack_` belong to the trained model or, if it is left
+        out, to the mode of that posterior. `noise_variance_` is the mean over the mixture.
         """,
     "fitted_embedding": """\
         Attributes

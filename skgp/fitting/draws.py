@@ -64,9 +64,8 @@ def joint_draws(
     for f, noise_ratio in latents(model, x, n_samples, random_state):
         for part in f.split(max(1, _OBSERVED // len(X))):
             stop = start + len(part)
-            latent = certain(part.flatten(0, 1).unsqueeze(0))
-            if noise_ratio != 1.0:
-                latent = DrawnLatent(*latent, noise_ratio=part.new_tensor(noise_ratio))
+            values = certain(part.flatten(0, 1).unsqueeze(0))
+            latent = DrawnLatent(*values, noise_ratio=part.new_tensor(noise_ratio))
             predictive = model.likelihood.predictive(latent)
             log_omega = part.new_zeros(1)
             dist = observed(mixture(predictive, log_omega, model.y_scale, output_shape))

@@ -44,7 +44,7 @@ class Source(nn.Module, ABC):
         """From scaled inputs (B, D) to latent moments (Q, B, W); what rows share is done once."""
 
     def release(self, model: "Model") -> None:
-        """Leave the model, whose source this is, with nothing but what training goes on from."""
+        """Reduce the model that has this source to what training continues from."""
 
 
 class KnownLayers(NamedTuple):

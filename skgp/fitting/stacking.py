@@ -17,14 +17,15 @@ from skgp.fitting.model import KnownLayers, Layers, Model
 from skgp.fitting.table import Table
 
 _LEAST_SHARE: Final = 0.05  # below which a model is left out
-_PSEUDO_ROWS: Final = 4.0  # as many more that only the second model explains
+_PSEUDO_ROWS: Final = 4.0  # additional rows that only the second model explains
 
 
 def share_of_first(first: Array, second: Array, weights: Array) -> float:
-    """Share of the first of two models in the mixture that held-out rows prefer, in hundredths.
+    """Weight of the first of two models in the mixture with the highest held-out log density.
 
-    That is stacking of predictive distributions (Yao et al. 2018, Eqn 4), with a few rows more in
-    favour of the second model. It is zero or one where one model has next to all.
+    This is stacking of predictive distributions (Yao et al. 2018), with a few additional rows in
+    favour of the second model. The weight is rounded to hundredths, and to zero or one where one
+    model has nearly all of it.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class StackedLayers(Layers):
     Parameters
     ----------
     stack : Stack
-        That training goes on from.
+        The trained one, from which training continues.
     other : Model
         With normal noise and the same scales.
     share : float

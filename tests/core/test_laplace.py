@@ -15,6 +15,7 @@ from skgp.core.layers.posteriors import DeltaPosterior
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.marginal.laplace import laplace_gps, nth
 from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.exceptions import NotPositiveDefiniteError
 
 FLOOR = 1e-3
 
@@ -115,6 +116,12 @@ def test_each_draw_is_a_gp_of_all_rows(rows):
         of_one = alone.moments(h, alone.factors())
         assert_allclose(of_one.f_mean[0, :, 0], mean, rtol=1e-9)
         assert_allclose(of_one.f_var[0, :, 0], variance, rtol=1e-8)
+
+
+def test_a_curvature_that_is_not_finite_is_no_matrix(rows):
+    x, y, copies = rows
+    with pytest.raises(NotPositiveDefiniteError, match="finite curvature"):
+        _drawn(THETA, x, np.where(y == y[0], np.nan, y), copies, 2)
 
 
 def test_their_mixture_is_close_to_the_integral_over_hyper_parameters(rng):

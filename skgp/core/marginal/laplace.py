@@ -12,9 +12,10 @@ from skgp.core.marginal.exact import ExactGP, exact_log_marginal
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.core.numerics.draws import make_generator
+from skgp.exceptions import NotPositiveDefiniteError
 
 _STEP: Final = 1e-4  # of finite differences of gradients, on logarithmic scales
-# Least precision of a direction: rows that say next to nothing of it leave a standard normal.
+# Least precision of a direction. Where the rows say next to nothing, a standard normal remains.
 _LEAST_PRECISION: Final = 1.0
 _NUMBERS: Final = 4_000_000  # in the matrices of the GPs whose gradients are computed at a time
 
@@ -49,7 +50,7 @@ def laplace_gps(
     Raises
     ------
     NotPositiveDefiniteError
-        If the matrix of a draw has no Cholesky factor.
+        If the matrix of a draw has no Cholesky factor, or the Hessian is not finite.
     """
     kernel = cast(Stationary, layer.kernel)
     parts = kernel.log_lengthscale[0], kernel.log_variance, (noise_var - noise_floor).log()
@@ -69,6 +70,8 @@ def _deviations(
     size = max(1, _NUMBERS // len(rows.x) ** 2)
     slopes = torch.cat([_slopes(layer, rows, part, noise_floor) for part in points.split(size)])
     hessian = (slopes[:1] - slopes[1:]) / _STEP
+    if not bool(hessian.isfinite().all()):  # of which there are no eigenvalues
+        raise NotPositiveDefiniteError("the log marginal likelihood has no finite curvature")
     precision, directions = torch.linalg.eigh(0.5 * (hessian + hessian.mT))
     std = precision.clamp_min(_LEAST_PRECISION).rsqrt()
     # The symmetric root is the same whatever the signs of the eigenvectors.
