@@ -112,6 +112,13 @@ def beta_reg(estimator: Any) -> float:
     return weight
 
 
+def stacking_weights(estimator: Any) -> Array:
+    """Weights (2,) of the trained model and of the untrained GP in predictions; they sum to one."""
+    check_is_fitted(estimator)
+    share: float = estimator._trained_share
+    return np.array([share, 1.0 - share])
+
+
 def quadrature_points(estimator: Any) -> Array:
     """Standardised nodes of the hidden functions, (n_layers - 1, Q, W)."""
     xi = _rule(estimator)(1).xi

@@ -98,6 +98,10 @@ SHARED: Final[dict[str, str]] = {
         (MacKay 1992). `lengthscales_` and `stack_` belong to the trained model or, if it is left
         out, to the mode of that posterior. `noise_variance_` is the mean over the mixture.
         """,
+    "stacking_weights": """\
+        stacking_weights_ : array (2,)
+            Weights of the trained model and of the untrained GP in predictions, see `n_inducing`.
+        """,
     "fitted_embedding": """\
         Attributes
         ----------

@@ -373,6 +373,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
             "_optimizer_state": None,
             "_built_with": self._fixed_parameters(),
             "_beta_reg": recipe.divergence and recipe.divergence(model, table.n_data),
+            "_trained_share": recipe.trained_share,
             **known,
             "validation_scores_": scores,
             "best_validation_score_": max(scores or [], default=None),

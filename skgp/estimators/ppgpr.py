@@ -101,6 +101,7 @@ class PPGPRRegressor(GPRegressor):
     ----------
     beta_reg_ : float
         Weight of the divergence in the fit.
+    $stacking_weights
     $inducing_points
     $attributes
 
@@ -257,3 +258,4 @@ class PPGPRRegressor(GPRegressor):
         )
 
     beta_reg_ = property(_attributes.beta_reg)
+    stacking_weights_ = property(_attributes.stacking_weights)

@@ -72,7 +72,8 @@ def found_plan(
                 no_training = replace(limited_plan(plan, 1), schedule=no_step)
                 return untrained_gp, [model], no_training, untrained
             other = untrained_gp.conditioned(model.eval(), whole).double()
-            recipe = replace(recipe, conditioned=partial(stacked, other, share))
+            mixed = partial(stacked, other, share)
+            recipe = replace(recipe, conditioned=mixed, trained_share=share)
     return recipe, models, found, search
 
 

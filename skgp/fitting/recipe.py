@@ -152,6 +152,8 @@ class Recipe:
         Where the number of inducing inputs is found.
     full_batch : (int, Recipe), optional
         The most rows of a table of one output that another recipe is for, and that recipe.
+    trained_share : float, default=1.0
+        Weight of the trained model in a prediction; the rest is that of an untrained GP.
     """
 
     build: Callable[[Setup], Model]
@@ -169,6 +171,7 @@ class Recipe:
     repeats: Callable[[Model], bool] = never_repeats
     sizes: Sizes | None = None
     full_batch: "tuple[int, Recipe] | None" = None
+    trained_share: float = 1.0
 
     def for_rows(self, rows: Rows) -> "tuple[Recipe, Rows]":
         """The recipe of a fit of these rows, and the rows that it takes."""
@@ -194,7 +197,8 @@ class Recipe:
         build = None if self.sizes is None else self.sizes.untrained_gp(model, n_distinct)
         if self.sizes is None or build is None:
             return None
-        return replace(self, build=build, conditioned=self.sizes.conditioned(n_distinct))
+        conditioned = self.sizes.conditioned(n_distinct)
+        return replace(self, build=build, conditioned=conditioned, trained_share=0.0)
 
     def of_folds(self, model: Model) -> "Recipe":
         """The recipe of models of the folds of a search for this model, which are as large."""

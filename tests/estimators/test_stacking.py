@@ -61,6 +61,9 @@ def test_densities_are_mixed_and_all_predictions_agree(make, fitted):
     trained, untrained, both = (fitted(make, share) for share in (1.0, 0.0, 0.3))
     kinds = [type(model.model_.source) for model in (trained, untrained, both)]
     assert kinds == [Layers, LaplaceLayers, StackedLayers]
+    shares = [model.stacking_weights_[0] for model in (trained, untrained, both)]
+    assert shares == [1.0, 0.0, 0.3]
+    assert_allclose(both.stacking_weights_.sum(), 1.0)
     new, y = _rows(9, seed=1)
     of_both = both.predict_dist(new).pdf(y)
     expected = 0.3 * trained.predict_dist(new).pdf(y) + 0.7 * untrained.predict_dist(new).pdf(y)
@@ -85,8 +88,9 @@ def test_files_keep_both(make, fitted, tmp_path):
     model = fitted(make, 0.3)
     save(model, tmp_path / "model.skgp")
     X, y = _rows(9, seed=1)
-    again = load(tmp_path / "model.skgp").predict_dist(X).logpdf(y)
-    assert_array_equal(again, model.predict_dist(X).logpdf(y))
+    again = load(tmp_path / "model.skgp")
+    assert_array_equal(again.predict_dist(X).logpdf(y), model.predict_dist(X).logpdf(y))
+    assert_array_equal(again.stacking_weights_, [0.3, 0.7])
 
 
 def test_training_goes_on_without_the_other_one(fitted):
@@ -95,6 +99,7 @@ def test_training_goes_on_without_the_other_one(fitted):
     for model in (trained, both):
         model.set_params(max_iter=2, early_stopping=False).fit(X, y)
         assert type(model.model_.source) is Layers
+        assert_array_equal(model.stacking_weights_, [1.0, 0.0])
     assert_allclose(both.predict(X), trained.predict(X), rtol=1e-9)
 
 
@@ -105,3 +110,4 @@ def test_where_noise_is_not_normal_one_model_has_all(monkeypatch):
         assert type(model.model_.source) is Layers
         assert model.model_.stack.top.Z.shape[-2] == n_inducing
         assert (len(model.validation_scores_) == 1) is not is_ahead
+        assert_array_equal(model.stacking_weights_, [is_ahead, not is_ahead])

@@ -95,6 +95,7 @@ def test_of_many_rows_it_is_the_best_sparse_gp(monkeypatch) -> None:
         Kuu, Kuf, Kus = covariances(Z), covariances(X), covariances(new)
     assert len(Z) == 40
     assert model.n_samples_seen_ == len(X)
+    assert_array_equal(model.stacking_weights_, [0.0, 1.0])
     noise = float(model.noise_variance_)
     S = Kuu + Kuf @ Kuf.T / noise
     expected = mean + Kus.T @ solve(S, Kuf @ (y - mean)) / noise
