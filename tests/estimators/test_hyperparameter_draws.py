@@ -14,7 +14,7 @@ from skgp.core.layers.layer import DrawnLatent, certain
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.files import load, save
-from skgp.fitting import cross_validation
+from skgp.fitting import cross_validation, draws
 from skgp.fitting.model import Layers
 from skgp.recipes import laplace, sizes
 from skgp.recipes.laplace import LaplaceLayers
@@ -75,18 +75,19 @@ def test_a_density_has_the_noise_of_each_node(rng) -> None:
     assert certain(f_mean).noise_ratio == 1.0
 
 
-@pytest.mark.parametrize("n", [1, 1001])  # by laws, and by draws of functions
-def test_draws_of_y_have_the_noise_of_their_posterior(n) -> None:
+@pytest.mark.parametrize("most", [1000, 0])  # by laws, and by draws of functions
+def test_draws_of_y_have_the_noise_of_their_posterior(most, monkeypatch) -> None:
+    monkeypatch.setattr(draws, "MOST_JOINT_ROWS", most)
     X, y = _rows(40)
     model = PPGPRRegressor(**UNTRAINED).fit(X, y)
     source = model.model_.source
     with torch.no_grad():  # two kinds of draws that differ by far
         source.gps.noise_var[::2] *= 50.0
-    row = np.tile([[0.4, 0.2]], (n, 1))
+    row = [[0.4, 0.2]]
     drawn = model.sample_y(row, 3000, random_state=0)[0]
-    dist = model.predict_dist(row[:1])
+    dist = model.predict_dist(row)
     assert kstest(drawn, lambda values: dist.cdf(values[None])[0]).pvalue > 1e-3
-    plain = norm(*(part[0] for part in model.predict(row[:1], return_std=True)))
+    plain = norm(*(part[0] for part in model.predict(row, return_std=True)))
     assert kstest(drawn, plain.cdf).pvalue < 1e-6
 
 
