@@ -77,7 +77,7 @@ class NoteThreads:
         return False
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("two_threads", "short_start")
 @pytest.mark.parametrize(("n_rows", "n_cores", "expected"), [(40, 8, 1), (500, 8, 2), (500, 1, 1)])
 def test_few_rows_or_few_cores_take_few_threads(
     n_rows: int, n_cores: int, expected: int, monkeypatch: Any

@@ -28,7 +28,7 @@ def test_further_rows_of_the_same_law_do_not_spoil_a_fit(make, noise) -> None:
     X, y = _smooth(300, noise, seed=50)
     model = make(random_state=0).fit(*_smooth(160, noise))
     before = nll(y, model.predict_dist(X))
-    for seed in range(2, 6):
+    for seed in range(2, 5):
         model.partial_fit(*_smooth(120, noise, seed=seed))
         assert nll(y, model.predict_dist(X)) < before + 0.05
 
