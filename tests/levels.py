@@ -77,6 +77,7 @@ LEVELS = (
         "skgp.recipes.mixing",
         "skgp.recipes.features",
     ),
+    ("skgp.recipes.spec",),
     ("skgp.recipes.stack",),
     (
         "skgp.recipes.classes",

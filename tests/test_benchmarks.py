@@ -410,8 +410,7 @@ def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, cap
     def reduced(params, X):  # baselines without Gaussian processes have no inducing inputs
         params = resolved(params, X)
         known = params | tiny if name == "dspp2020" else params
-        fewer = [key for key in few if key in known or (key == "max_iter" and params)]
-        return params | {key: few[key] for key in fewer}
+        return params | {k: few[k] for k in few if k in known or (k == "max_iter" and params)}
 
     # Two points of a grid are enough to choose between them.
     monkeypatch.setattr("benchmarks._protocol.settings", lambda *args: settings(*args)[:2])

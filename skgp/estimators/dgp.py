@@ -16,7 +16,7 @@ from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
 from skgp.recipes.features import Warping
 from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import InitialValues, StackSpec
+from skgp.recipes.spec import InitialValues, StackSpec
 
 
 @family(

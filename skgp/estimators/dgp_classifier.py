@@ -17,7 +17,7 @@ from skgp.recipes.assemble import DEEP_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
 from skgp.recipes.features import Warping
 from skgp.recipes.hidden import Samples, hidden_layers
-from skgp.recipes.stack import StackSpec
+from skgp.recipes.spec import StackSpec
 
 
 @family(

@@ -26,7 +26,7 @@ from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_noise_and_sizes
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import INITIAL_VAR, InitialValues, StackSpec
+from skgp.recipes.spec import INITIAL_VAR, InitialValues, StackSpec
 
 
 @family(

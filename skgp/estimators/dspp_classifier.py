@@ -25,7 +25,7 @@ from skgp.recipes.classes import Classes
 from skgp.recipes.features import Warping
 from skgp.recipes.hidden import QuadratureName, Sites, hidden_layers
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
-from skgp.recipes.stack import INITIAL_VAR, StackSpec
+from skgp.recipes.spec import INITIAL_VAR, StackSpec
 
 
 @family(

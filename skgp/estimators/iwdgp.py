@@ -35,7 +35,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.noise import with_noise_share
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import Architecture, InitialValues, StackSpec
+from skgp.recipes.spec import Architecture, InitialValues, StackSpec
 
 _DENSITY_SAMPLES: Final = 2000
 

@@ -20,7 +20,7 @@ from skgp.recipes.features import Warping
 from skgp.recipes.losses import FULL_ROWS, DivergenceWeight
 from skgp.recipes.optimizers import adam_by_noise, natural_or_adam
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import ALL_INDUCING, InitialValues, StackSpec, sparse_top
+from skgp.recipes.spec import ALL_INDUCING, InitialValues, StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
 

@@ -15,7 +15,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
 from skgp.recipes.features import Warping
-from skgp.recipes.stack import StackSpec, sparse_top
+from skgp.recipes.spec import StackSpec, sparse_top
 from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
 

@@ -20,7 +20,7 @@ from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.optimum import with_optimum
 from skgp.recipes.outputs import LikelihoodName, observations
-from skgp.recipes.stack import MANY_INDUCING, MOST_FIXED_INDUCING, InitialValues, StackSpec
+from skgp.recipes.spec import MANY_INDUCING, MOST_FIXED_INDUCING, InitialValues, StackSpec
 from skgp.recipes.tops import orthogonal_top
 
 

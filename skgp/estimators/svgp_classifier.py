@@ -16,7 +16,7 @@ from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import CLASS_EPOCHS, ONE_FUNCTION_EPOCHS, stack_recipe
 from skgp.recipes.classes import Classes
 from skgp.recipes.features import Warping
-from skgp.recipes.stack import StackSpec
+from skgp.recipes.spec import StackSpec
 
 
 @family(

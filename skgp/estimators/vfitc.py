@@ -13,7 +13,7 @@ from skgp.recipes.assemble import stack_recipe
 from skgp.recipes.losses import DivergenceWeight
 from skgp.recipes.optimizers import natural_or_adam
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import InitialValues, StackSpec
+from skgp.recipes.spec import InitialValues, StackSpec
 
 
 @family()

@@ -20,7 +20,8 @@ from skgp.fitting.recipe import (
 from skgp.recipes.losses import DivergenceWeight, stack_loss, stack_repeats
 from skgp.recipes.optimizers import adam, rate_after_fit
 from skgp.recipes.sizes import FoundSizes
-from skgp.recipes.stack import StackSpec, build_stack
+from skgp.recipes.spec import StackSpec
+from skgp.recipes.stack import build_stack
 
 STACK_EPOCHS: Final = Epochs()
 DEEP_EPOCHS: Final = Epochs(most_steps=2000)

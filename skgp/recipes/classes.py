@@ -15,7 +15,7 @@ from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import Outputs, StackSpec
+from skgp.recipes.spec import Outputs, StackSpec
 
 _DRAWS: Final = 16  # of the softmax, for each row of a training step
 _NODES: Final = 512  # of the softmax, in a prediction

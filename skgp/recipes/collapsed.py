@@ -31,7 +31,8 @@ from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.features import Features, Warping
 from skgp.recipes.rough_gps import filled_targets
-from skgp.recipes.stack import INITIAL_NOISE, each_gp, starts_rough
+from skgp.recipes.spec import INITIAL_NOISE, each_gp
+from skgp.recipes.stack import starts_rough
 
 _TRIAL_ITERATIONS: Final = 5  # after which restarts are compared
 

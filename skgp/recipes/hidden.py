@@ -21,14 +21,7 @@ from skgp.core.stacks.stack import FEEDFORWARD, Connection, GPStack
 from skgp.fitting.plans import FEW_BATCHES
 from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import (
-    CERTAIN_VAR,
-    Architecture,
-    Below,
-    StackSpec,
-    kernel_of,
-    sparse_layer,
-)
+from skgp.recipes.spec import CERTAIN_VAR, Architecture, Below, StackSpec, kernel_of, sparse_layer
 
 MakeNodes = Callable[[Setup, Sequence[int]], NodeRule]
 QuadratureName = Literal["auto", "matched", "qr1", "qr2", "qr3", "continuous", "gauss-hermite"]

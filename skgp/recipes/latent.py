@@ -25,7 +25,7 @@ from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.losses import DivergenceWeight
-from skgp.recipes.stack import (
+from skgp.recipes.spec import (
     CERTAIN_VAR,
     INITIAL_VAR,
     Below,

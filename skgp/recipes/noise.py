@@ -8,7 +8,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.setup import Setup
 from skgp.recipes.rough_gps import OutputGPs
-from skgp.recipes.stack import INITIAL_NOISE, MANY_INDUCING
+from skgp.recipes.spec import INITIAL_NOISE, MANY_INDUCING
 
 
 def with_noise_share(recipe: Recipe) -> Recipe:

@@ -12,7 +12,7 @@ from skgp.core.objectives.objective import Objective
 from skgp.core.training.optimizers import Adam, NaturalGradient, Optimizer, trainable
 from skgp.fitting.model import Model
 from skgp.recipes.losses import DivergenceWeight
-from skgp.recipes.stack import FEW_INDUCING
+from skgp.recipes.spec import FEW_INDUCING
 
 # A natural step on one batch can put q(u) far from what suits the next, whose gradients are then a
 # hundred times as large. With the usual memory of a thousand steps, which is most of a fit, noise

@@ -23,7 +23,7 @@ from skgp.fitting.recipe import pick
 from skgp.fitting.setup import Setup
 from skgp.recipes.mixing import likely_mixing
 from skgp.recipes.rough_gps import filled_targets
-from skgp.recipes.stack import INITIAL_NOISE, Outputs, StackSpec
+from skgp.recipes.spec import INITIAL_NOISE, Outputs, StackSpec
 
 _LEAST_VAR: Final = 1e-6  # of a principal direction, targets being scaled
 LikelihoodName = Literal[

@@ -24,7 +24,8 @@ from skgp.recipes.readouts import (
     three_quarters,
     top_below,
 )
-from skgp.recipes.stack import Architecture, Inducing, StackSpec, build_stack
+from skgp.recipes.spec import Architecture, Inducing, StackSpec
+from skgp.recipes.stack import build_stack
 
 _EPOCHS: Final = Epochs(starts_near=False)  # what is mixed, and how, is learned
 

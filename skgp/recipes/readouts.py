@@ -25,7 +25,7 @@ from skgp.fitting.model import Layers, Model
 from skgp.fitting.setup import Setup
 from skgp.recipes.outputs import number_of_latents, principal_mixing
 from skgp.recipes.rough_gps import filled_targets
-from skgp.recipes.stack import (
+from skgp.recipes.spec import (
     INITIAL_NOISE,
     Below,
     Outputs,

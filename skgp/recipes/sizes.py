@@ -13,12 +13,8 @@ from skgp.fitting.recipe import as_trained
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.laplace import with_laplace_draws
-from skgp.recipes.stack import (
-    ALL_INDUCING,
-    MOST_UNTRAINED_INDUCING,
-    StackSpec,
-    build_stack,
-)
+from skgp.recipes.spec import ALL_INDUCING, MOST_UNTRAINED_INDUCING, StackSpec
+from skgp.recipes.stack import build_stack
 
 _ALL_ROWS: Final = 2**62
 _MOST_UNTRAINED_ROWS: Final = 20_000  # with different inputs

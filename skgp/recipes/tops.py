@@ -13,7 +13,7 @@ from skgp.core.layers.posteriors import (
 from skgp.core.layers.sparse import SparseGP, SparseLayer
 from skgp.core.layers.two_bases import DecoupledGP, OrthogonalGP
 from skgp.fitting.setup import Setup
-from skgp.recipes.stack import INITIAL_VAR, StackSpec, each_gp, sparse_top
+from skgp.recipes.spec import INITIAL_VAR, StackSpec, each_gp, sparse_top
 
 
 def decoupled_top(

@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 
 from skgp import (
     DSPPClassifier,
+    DSPPRegressor,
     ExactGPRegressor,
     PPGPRClassifier,
     PPGPRRegressor,
@@ -308,3 +309,20 @@ def test_a_search_asks_once_whether_a_function_is_rough(rng, monkeypatch, answer
     assert (True in told) is answer
     PPGPRRegressor(n_inducing=60, max_iter=1, random_state=0).fit(x, y[0])
     assert len(asked) == 1  # nothing is compared with it
+
+
+def test_a_dspp_asks_whether_a_gp_of_its_inputs_is_rough(rng, monkeypatch):
+    """Not of the hidden functions too, which are draws from their prior as training begins."""
+    seen = []
+
+    def noted(setup, h, latent, layer):
+        seen.append(h.numpy())
+        return False
+
+    monkeypatch.setattr(stack, "starts_rough", noted)
+    x, y = (part.numpy() for part in rough_rows(rng, 40))
+    DSPPRegressor(width=2, max_iter=1, input_warping=False, random_state=0).fit(x, y[0])
+    np.testing.assert_allclose(seen[0][:, 2:], (x - x.mean(0)) / x.std(0), rtol=1e-6)
+    assert seen[0].shape == (40, 5)
+    assert np.ptp(seen[0][:, :2], axis=0).max() < 0.02
+    assert len(seen) == 1  # models of folds begin as that of all rows

@@ -103,7 +103,7 @@ def test_a_top_layer_starts_if_hidden_layers_explain_the_targets(
     y = np.sin(2.0 * X[:, 0]) + X[:, 1] + noise * rng.standard_normal(60)
     dgp, dspp = both_families(batch_size=15, n_inducing=20, dtype="float64")
     # With one batch as with several:
-    monkeypatch.setattr("skgp.recipes.stack._KEPT_JITTER", 1.0)
+    monkeypatch.setattr("skgp.recipes.spec._KEPT_JITTER", 1.0)
     monkeypatch.setattr("skgp.recipes.hidden._CLOSE_VAR", 1.0)
     mean = dspp.fit(X, y).predict(X)
     assert (np.ptp(mean) > 1e-3) == is_fitted

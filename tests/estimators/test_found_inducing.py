@@ -130,7 +130,7 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
         return models
 
     monkeypatch.setattr(folds, "first_models", recorded)
-    monkeypatch.setattr("skgp.recipes.stack.MANY_INDUCING", 120)
+    monkeypatch.setattr("skgp.recipes.spec.MANY_INDUCING", 120)
     monkeypatch.setattr("skgp.estimators.ppgpr.ALL_INDUCING", 150)
     PPGPRRegressor(max_iter=1, random_state=0).fit(*_rows(210, 0.5))  # whose model has 120
     np.testing.assert_allclose(jitters[:6], [[1e-8]] * 3 + [[1e-6]] * 3)
@@ -194,8 +194,8 @@ def _matern(a, b, lengthscale):
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
 def test_held_out_rows_may_prefer_all_rows_as_they_begin(make, monkeypatch):
     """That is a GP which is conditioned on all rows; hidden functions hardly vary."""
-    monkeypatch.setattr("skgp.recipes.stack.MANY_INDUCING", 30)
-    monkeypatch.setattr("skgp.recipes.stack.FEW_INDUCING", 30)
+    monkeypatch.setattr("skgp.recipes.spec.MANY_INDUCING", 30)
+    monkeypatch.setattr("skgp.recipes.spec.FEW_INDUCING", 30)
     monkeypatch.setattr("skgp.estimators.ppgpr.ALL_INDUCING", 30)
     monkeypatch.setattr(cross_validation, "share_of_first", lambda *given: 0.0)
     X, y = _rows(150, 0.05)  # beside which the jitter does not count

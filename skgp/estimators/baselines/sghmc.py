@@ -20,7 +20,7 @@ from skgp.recipes.chain import ChainParameters, chain_plan, hamiltonian, with_ch
 from skgp.recipes.hidden import Samples, hidden_layers
 from skgp.recipes.losses import FULL
 from skgp.recipes.outputs import Coregionalised
-from skgp.recipes.stack import StackSpec
+from skgp.recipes.spec import StackSpec
 
 
 @family(
