@@ -91,7 +91,10 @@ def best_of(x, y, centre, copies=1, start=None):
         apart = (copies - 1) * len(y) * np.log(noise)
         return -log_density + 0.5 * apart + np.log(np.cosh(at - centre)).sum()
 
-    return scipy.optimize.minimize(value, centre if start is None else start, method="L-BFGS-B").x
+    # Beyond, where its line search may look, a matrix may have no inverse.
+    bounds = [(c - 15.0, c + 6.0) for c in centre]
+    start = centre if start is None else start
+    return scipy.optimize.minimize(value, start, method="L-BFGS-B", bounds=bounds).x
 
 
 def test_an_exact_gp_of_few_rows_finds_inputs_that_the_bound_loses(rng):
