@@ -293,7 +293,7 @@ def test_a_small_table_is_not_overfitted(cls, rng) -> None:
     for name, model in {
         "default": cls(random_state=0),
         "longer": cls(random_state=0, max_iter=1000),
-        "long": cls(random_state=0, max_iter=300, early_stopping=False),
+        "long": cls(random_state=0, max_iter=200, early_stopping=False),
         "SVGP": SVGPRegressor(random_state=0),
     }.items():
         dist = model.fit(X[train], y[train]).predict_dist(X[test])

@@ -158,7 +158,7 @@ def test_few_epochs_end_while_the_loss_falls(problem: Problem) -> None:
     with pytest.warns(ConvergenceWarning, match=message) as caught:
         model.fit(*problem)
     assert len(caught) == 1
-    model.set_params(max_iter=1000).fit(*problem)
+    model.set_params(max_iter=600).fit(*problem)
     deep = DGPRegressor(n_inducing=10, random_state=0)
     with pytest.warns(ConvergenceWarning, match="still falling"):
         deep.set_params(max_iter=30).fit(*problem)

@@ -84,7 +84,7 @@ def test_draws_of_y_have_the_noise_of_their_posterior(most, monkeypatch) -> None
     with torch.no_grad():  # two kinds of draws that differ by far
         source.gps.noise_var[::2] *= 50.0
     row = [[0.4, 0.2]]
-    drawn = model.sample_y(row, 3000, random_state=0)[0]
+    drawn = model.sample_y(row, 1000, random_state=0)[0]
     dist = model.predict_dist(row)
     assert kstest(drawn, lambda values: dist.cdf(values[None])[0]).pvalue > 1e-3
     plain = norm(*(part[0] for part in model.predict(row, return_std=True)))
