@@ -250,3 +250,18 @@ def test_the_search_for_the_number_of_epochs_says_so(capsys: Any) -> None:
     ]
     assert "step 10/10" in search[-1]  # of five folds
     assert lines[-1].startswith(f"DSPPRegressor: epoch {model.n_iter_}/{model.n_iter_}  loss")
+
+
+def test_a_fit_that_has_ended_says_that_nothing_is_left(tmp_path: Any, capsys: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = DSPPRegressor(max_iter=2, random_state=0, verbose=1, checkpoint=tmp_path)
+    first = model.fit(X, X[:, 0]).predict(X)
+    before = capsys.readouterr().out.splitlines()
+    np.testing.assert_array_equal(model.fit(X, X[:, 0]).predict(X), first)
+    after = capsys.readouterr().out.splitlines()
+    titles = [line.partition(":")[0] for line in before]
+    assert titles == ["DSPPRegressor, cross-validation", "DSPPRegressor"]
+    assert "epoch" in before[0]
+    assert [line.partition("  ")[0] for line in after] == [
+        f"{title}: nothing left to train" for title in titles
+    ]

@@ -67,7 +67,9 @@ class ProgressReport(Progress):
             if self._bar is not None:
                 self._bar.stop()
             if error is None:
-                self._write(f"{self._numbers()}  {_duration(self._passed)} in all")
+                is_over = not (self._n_done or self._n_here)  # as a checkpoint of it may be
+                text = "nothing left to train" if is_over else self._numbers()
+                self._write(f"{text}  {_duration(self._passed)} in all")
         finally:
             self._inner.__exit__(kind, error, traceback)
 
