@@ -132,6 +132,13 @@ def test_a_fit_that_goes_on_from_a_checkpoint(clock: Clock, capsys: Any) -> None
     assert capsys.readouterr().out.splitlines()[0] == f"Model: {first}"
 
 
+def test_a_fit_that_ends_in_its_first_epoch(clock: Clock, capsys: Any) -> None:
+    with ProgressReport(KEEPS_NOTHING, "Model", 1, 4, 3) as report:
+        clock.now += 1.0
+        report.step()
+    assert capsys.readouterr().out == "Model: epoch 0/4  step 1/12  1.0 s in all\n"
+
+
 def test_everything_is_passed_on(clock: Clock) -> None:
     told, reference = Told(), Told()
     for progress in (reference, ProgressReport(told, "Model", 1, 2, 1)):

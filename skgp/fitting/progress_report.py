@@ -67,8 +67,8 @@ class ProgressReport(Progress):
             if self._bar is not None:
                 self._bar.stop()
             if error is None:
-                is_over = not (self._n_done or self._n_here)  # as a checkpoint of it may be
-                text = "nothing left to train" if is_over else self._numbers()
+                has_trained = self._n_done or self._n_here  # unless a checkpoint has the end
+                text = self._numbers() if has_trained else "nothing left to train"
                 self._write(f"{text}  {_duration(self._passed)} in all")
         finally:
             self._inner.__exit__(kind, error, traceback)

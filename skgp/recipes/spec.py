@@ -43,7 +43,6 @@ _KEPT_JITTER: Final = 0.01
 # large variance that a millionth of it is more than the noise.
 _EXACT_JITTER: Final = 1e-4
 
-
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
 
 

@@ -26,10 +26,10 @@ from skgp.recipes.spec import (
     nothing_below,
 )
 
-# Rows that the kernel of a GP is learned from that is not trained, if there are many.
-_FEW_ROWS: Final = 1000  # at first
-_MORE_ROWS: Final = 2000  # and then
-_FEWEST_ROWS: Final = 700  # that tell which inputs matter, and whether a function is rough
+# Rows from which an untrained GP of many inputs learns its kernel.
+_FEW_ROWS: Final = 1000  # first
+_MORE_ROWS: Final = 2000  # then, starting from that kernel
+_FEWEST_ROWS: Final = 700  # which show what inputs matter, and whether a function is rough
 # Noise variance, relative to that of the targets, up to which hidden layers explain them at first.
 _LITTLE_NOISE: Final = 0.05
 _MEAN_SIZES: Final = (50, 50)  # of a neural prior mean
@@ -78,7 +78,7 @@ def _is_rough(
     if not is_used or len(latent) > 1 or spec.initial_values.initial_noise is not None:
         return None
     h, make_below = below.h, spec.architecture.below
-    if is_compared and make_below is not None:  # the GP that is compared sees flat hidden layers
+    if is_compared and make_below is not None:  # hidden layers of the untrained GP are flat
         h = make_below(replace(spec, is_flat=True), setup, x).h
     return starts_rough(setup, h, latent, top)
 

@@ -314,8 +314,8 @@ def test_a_search_asks_once_whether_a_function_is_rough(rng, monkeypatch, answer
     assert len(asked) == 1  # nothing is compared with it
 
 
-def test_a_dspp_asks_whether_a_gp_of_its_inputs_is_rough(rng, monkeypatch):
-    """Not of the hidden functions too, which are draws from their prior as training begins."""
+def test_a_dspp_tests_roughness_on_its_inputs_alone(rng, monkeypatch):
+    """Not on its hidden functions, which are random before training."""
     seen = []
 
     def noted(setup, h, latent, layer):

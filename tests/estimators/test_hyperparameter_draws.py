@@ -112,6 +112,7 @@ def test_training_goes_on_from_the_centre() -> None:
     assert_allclose(model.lengthscales_, lengthscales, rtol=0.1)
     streamed = pickle.loads(before).partial_fit(X, y)
     assert type(streamed.model_.source) is Layers
+    assert_array_equal(streamed.stacking_weights_, [1.0, 0.0])
 
 
 @pytest.mark.parametrize("make", BOTH)
