@@ -10,6 +10,7 @@ from skgp.core.objectives.objective import PREDICTIVE
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
+from skgp.estimators._layer_choices import FOUND_INDUCING
 from skgp.estimators._parameters import family, store_parameters
 from skgp.fitting.recipe import Recipe, pick
 from skgp.recipes.assemble import PREDICTIVE_EPOCHS, stack_recipe
@@ -21,6 +22,7 @@ from skgp.recipes.tops import decoupled_if_long, decoupled_top
 
 @family(
     texts={"of_several": "robust-max"},
+    n_inducing=FOUND_INDUCING,
     covariance=Deviation.choice("auto", "decoupled", "full", "diagonal", "delta", default="auto"),
     max_iter=FOUND_EPOCHS,
     early_stopping=FOUND_STOPPING,
@@ -103,7 +105,7 @@ class PPGPRClassifier(Classifier):
     def __init__(
         self,
         *,
-        n_inducing: int = 300,
+        n_inducing: int | Literal["auto"] = "auto",
         covariance: Literal["auto", "decoupled", "full", "diagonal", "delta"] = "auto",
         beta_reg: float = 1.0,
         max_iter: int | Literal["auto"] = "auto",

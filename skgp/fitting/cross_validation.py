@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.numerics.draws import draw_seed
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
@@ -25,7 +24,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, falls_short, is_ahead
-from skgp.fitting.stacking import share_of_first, stacked
+from skgp.fitting.stacking import can_be_stacked, share_of_first, stacked
 from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
@@ -82,12 +81,12 @@ def _share(
 ) -> float:
     """The share of trained models in predictions, next to that of an untrained one.
 
-    Where noise is not normal their predictions are no mixtures of one kind, and one model has all.
+    Where they have likelihoods of their own, which are not that of normal noise, their predictions
+    are no mixtures of one kind, and one model has all.
     """
     if not search.of_rows.size:  # no score was a number
         return 0.0
-    likelihood = model.likelihood
-    if not isinstance(likelihood, Gaussian) or likelihood.mixing is not None:
+    if not can_be_stacked(model):
         return 1.0 if is_ahead(search, untrained, held_out, n_rows) else 0.0
     weights = np.concatenate([table.weights for table in held_out])
     return share_of_first(search.of_rows[0], untrained.of_rows[0], weights)

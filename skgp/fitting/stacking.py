@@ -11,6 +11,8 @@ from torch import Tensor
 
 from skgp._typing import Array
 from skgp.core.layers.layer import DrawnLatent, Latent
+from skgp.core.likelihoods.classes import ClassLikelihood
+from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import KnownLayers, Layers, Model
@@ -44,6 +46,14 @@ def share_of_first(first: Array, second: Array, weights: Array) -> float:
     return 0.0 if share < _LEAST_SHARE else 1.0 if share > 1.0 - _LEAST_SHARE else share
 
 
+def can_be_stacked(model: Model) -> bool:
+    """Whether predictions are mixtures of one kind, whatever was learned: of classes or of noise."""
+    likelihood = model.likelihood
+    if isinstance(likelihood, Gaussian):
+        return likelihood.mixing is None
+    return isinstance(likelihood, ClassLikelihood) and not any(True for _ in likelihood.parameters())
+
+
 class StackedLayers(Layers):
     """The layers of a stack, whose predictions are mixed with those of another model.
 
@@ -52,12 +62,12 @@ class StackedLayers(Layers):
     stack : Stack
         The trained one, from which training continues.
     other : Model
-        With normal noise and the same scales.
+        With the same likelihood, but for its noise, and the same scales.
     share : float
         Weight of the stack.
     noise_ratios : Tensor of shape (2,)
         Noise variances of the stack and of the other model, relative to that of the likelihood,
-        which is their mean.
+        which is their mean; ones where it has no noise.
     """
 
     noise_ratios: Tensor
@@ -97,13 +107,18 @@ class StackedLayers(Layers):
 
     def release(self, model: Model) -> None:
         model.source = Layers(self.stack)
-        model.likelihood.start(self.noise_ratios[:1] * model.likelihood.noise_var)
+        if isinstance(model.likelihood, Gaussian):
+            model.likelihood.start(self.noise_ratios[:1] * model.likelihood.noise_var)
 
 
 @torch.no_grad()
 def stacked(other: Model, share: float, model: Model, table: Table) -> Model:
     """A copy of a trained model whose predictions are mixed with those of another one."""
     model = copy.deepcopy(model)
+    if not isinstance(model.likelihood, Gaussian):
+        ones = torch.ones(2).to(other.log_weights)
+        model.source = StackedLayers(model.stack, other, share, ones)
+        return model
     noise_vars = torch.cat([model.likelihood.noise_var, other.likelihood.noise_var])
     mean = share * noise_vars[:1] + (1.0 - share) * noise_vars[1:]
     model.source = StackedLayers(model.stack, other, share, noise_vars / mean)

@@ -11,6 +11,7 @@ from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.likelihoods.ordinal import Ordinal
 from skgp.core.likelihoods.robust_max import RobustMax
 from skgp.core.likelihoods.softmax import Softmax
+from skgp.core.marginal.sites import start_at_bound
 from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import Layers, Model
@@ -68,7 +69,14 @@ class Classes:
                         stack.top.mean.mul_(scale)
             return Model(Layers(stack), likelihood, nodes)
 
-        return Outputs(likelihood.start_scale * centred, model)
+        def settle(model: Model, h: Tensor) -> None:
+            weight = setup.weight * (setup.n_data / setup.weight.sum())
+            learned = list(likelihood.parameters())
+            expected = likelihood.expected_log_class
+            start_at_bound(model.stack.top, expected, learned, h, codes, weight)
+
+        has_one = likelihood.n_latents == 1
+        return Outputs(likelihood.start_scale * centred, model, settle if has_one else None)
 
     def n_latents(self, n_classes: int) -> int:
         """Number of latent functions: one for two classes and a link or an order, else one each."""

@@ -7,17 +7,19 @@ from typing import Final, cast, final
 
 from skgp.core.layers.posteriors import Covariance
 from skgp.core.layers.sparse import SparseLayer
+from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.networks.warping import InputWarp
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import as_trained
 from skgp.fitting.setup import Setup
 from skgp.fitting.table import Table
 from skgp.recipes.laplace import with_laplace_draws
-from skgp.recipes.spec import ALL_INDUCING, MOST_UNTRAINED_INDUCING, StackSpec
+from skgp.recipes.spec import ALL_INDUCING, MANY_INDUCING, MOST_UNTRAINED_INDUCING, StackSpec
 from skgp.recipes.stack import build_stack
 
 _ALL_ROWS: Final = 2**62
 _MOST_UNTRAINED_ROWS: Final = 20_000  # with different inputs
+_MOST_CLASSIFIED: Final = 5000  # the same of a classifier
 _MOST_UNCERTAIN: Final = 650  # inputs; of more, hyper-parameters are as good as certain
 # Of a GP of so many that not all are inducing inputs. With 3,000 it takes twice the time.
 _MANY_UNTRAINED: Final = 2000
@@ -54,24 +56,32 @@ class FoundSizes:
         return self._build(model, [*hidden, ALL_INDUCING])
 
     def untrained_gp(self, model: Model, n_distinct: int) -> Build | None:
-        """The build of a model that begins as a GP of all distinct inputs, with flat hidden layers.
+        """The build of a model that predicts well as it begins, with flat hidden layers.
 
-        Of many distinct inputs it has 2,000 inducing inputs, and q(u) at its optimum. None if there
-        are too many, or if q(u) is a point or has two bases.
+        It is a GP of all distinct inputs; of many it has 2,000 inducing inputs, and q(u) at its
+        optimum. A classifier of one function has 300. None if there are too many inputs, or if q(u)
+        is a point or has two bases.
         """
         spec = self.spec
         *hidden, _ = _n_inducing(model)
-        is_apt = spec.start == "optimum" and spec.initial_values.initial_noise is None
-        is_plain = spec.covariance in ("full", "diagonal", "natural")
-        if not (is_apt and is_plain) or len(model.stack.top.kernel.variance) > 1:
+        if spec.covariance not in ("full", "diagonal", "natural"):
             return None
-        if n_distinct > _MOST_UNTRAINED_ROWS:
+        if isinstance(model.likelihood, ClassLikelihood):
+            is_apt, most = model.likelihood.n_latents == 1, _MOST_CLASSIFIED
+            n_top, start = MANY_INDUCING, "given"  # it settles by itself
+        else:
+            start = spec.start
+            is_apt = start == "optimum" and spec.initial_values.initial_noise is None
+            is_apt, most = is_apt and len(model.stack.top.kernel.variance) == 1, _MOST_UNTRAINED_ROWS
+            is_full = n_distinct <= MOST_UNTRAINED_INDUCING
+            n_top = MOST_UNTRAINED_INDUCING if is_full else _MANY_UNTRAINED
+        if not is_apt or n_distinct > most:
             return None
         covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
         # All rows are one batch of it, for it is not trained.
-        whole = replace(spec, is_flat=True, covariance=covariance, batch_size=_ALL_ROWS)
-        is_full = n_distinct <= MOST_UNTRAINED_INDUCING
-        n_top = MOST_UNTRAINED_INDUCING if is_full else _MANY_UNTRAINED
+        whole = replace(
+            spec, is_flat=True, start=start, covariance=covariance, batch_size=_ALL_ROWS
+        )
         return FoundSizes(whole)._build(model, [*hidden, n_top])
 
     def conditioned(self, n_distinct: int) -> Callable[[Model, Table], Model]:
@@ -79,7 +89,8 @@ class FoundSizes:
 
         Also where a model of a part of the rows is scored, so that both are alike.
         """
-        return with_laplace_draws if n_distinct <= _MOST_UNCERTAIN else as_trained
+        is_uncertain = self.spec.start == "optimum" and n_distinct <= _MOST_UNCERTAIN
+        return with_laplace_draws if is_uncertain else as_trained
 
     def _build(self, model: Model, n_inducing: int | Sequence[int]) -> Build:
         """The build of the stack with so many inducing inputs in its layers.

@@ -105,10 +105,14 @@ class Outputs(NamedTuple):
     model : callable (stack, features (n, F) of the setup's rows, rule, noise) -> Model
         With what stands between the layers and the likelihood, whose noise starts at what the
         functions leave (W,), or, if that is None, at its usual value.
+    settle : callable (Model, h (n, F)) -> None, optional
+        Moves a top layer that is not trained, of inputs h, from a fit to the latent functions to
+        what the likelihood makes of the targets; None where they are the same.
     """
 
     latent: Tensor
     model: Callable[[Stack, Tensor, NodeRule, Tensor | None], Model]
+    settle: Callable[[Model, Tensor], None] | None = None
 
 
 MakeBelow = Callable[["StackSpec", Setup, Tensor], Below]

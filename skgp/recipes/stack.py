@@ -54,6 +54,8 @@ def build_stack(spec: StackSpec, setup: Setup) -> Model:
     top, noise_var = _start(spec, setup, below, outputs.latent, top, rough=rough is True)
     model = outputs.model(below.stack(top, features), x, below.nodes, noise_var)
     model.is_rough = rough
+    if spec.is_flat and outputs.settle is not None:
+        outputs.settle(model, below.h)
     if spec.initial_values.prior_mean == "zero":
         for layer in model.stack.layers:
             layer.mean.requires_grad_(False)
@@ -116,9 +118,9 @@ def _start(
         noise_var = start(started, some(_FEWEST_ROWS), noise_var)
     elif given is None and spec.start != "given":
         few, weight = setup.subsample()
-        is_large = spec.is_flat and len(few) > MOST_FIXED_INDUCING
-        rows = some(_FEW_ROWS) if is_large else ObservedRows(below.h[few], latent[:, few], weight)
         refined, rough = spec.start == "optimum", rough and spec.is_flat
+        is_large = spec.is_flat and refined and len(few) > MOST_FIXED_INDUCING
+        rows = some(_FEW_ROWS) if is_large else ObservedRows(below.h[few], latent[:, few], weight)
         noise_var = start_hyperparameters(
             started, *rows[:3], INITIAL_NOISE, refined=refined, rough=rough
         )
