@@ -52,7 +52,6 @@ LEVELS = (
         "skgp.fitting.predict",
         "skgp.fitting.recipe",
         "skgp.fitting.splits",
-        "skgp.fitting.stacking",
         "skgp.fitting.stream",
     ),
     (
@@ -60,6 +59,7 @@ LEVELS = (
         "skgp.fitting.fit",
         "skgp.fitting.posterior",
         "skgp.fitting.search",
+        "skgp.fitting.stacking",
     ),
     (
         "skgp.fitting.chunk",

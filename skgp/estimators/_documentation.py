@@ -98,6 +98,17 @@ SHARED: Final[dict[str, str]] = {
         (MacKay 1992). `lengthscales_` and `stack_` belong to the trained model or, if it is left
         out, to the mode of that posterior. `noise_variance_` is the mean over the mixture.
         """,
+    "class_averages": """\
+        With `n_inducing="auto"`, two or ordered classes, up to twenty batches and 5,000 distinct
+        inputs, there is a second model: an untrained GP with up to 300 inducing inputs, at the
+        optimum of the bound of SVGPClassifier. Natural gradients find its q(u), and L-BFGS its
+        lengthscales, variance and mean (Adam et al. 2021). For two classes and one batch of rows,
+        predictions are a mixture of both models. The weights maximise the log probability of
+        held-out labels (stacking; Yao et al. 2018), and a model with a weight below 0.05 is left
+        out. Else the untrained GP is kept, unless the trained model is better on held-out rows by
+        more than one standard error. `lengthscales_` and `stack_` belong to the trained model or,
+        if it is left out, to the GP.
+        """,
     "stacking_weights": """\
         stacking_weights_ : array (2,)
             Weights of the trained model and of the untrained GP in predictions, see `n_inducing`.

@@ -230,8 +230,7 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
                 progress=of_epochs,
             )
             if fold is not None and untrained is not None:
-                instead = untrained.in_place_of(model, history, fold)
-                recipe = recipe if instead is None else untrained.recipe
+                recipe, instead = untrained.chosen(recipe, model, history, fold)
         n_seen = len(split.rows.X)
         if instead is not None:  # it is nothing to go on from
             model, history, table, coverage = instead

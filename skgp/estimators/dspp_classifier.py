@@ -60,7 +60,8 @@ class DSPPClassifier(Classifier):
         is 64 up to one batch of rows, or 150 for functions that share them. Up to 600 distinct rows
         the top layer has one for each if that begins better on held-out rows. Up to ten batches it
         is three times the square root of the number of rows, at most 300. It is 300 for more rows
-        and for streams.
+        and for streams. Up to 5,000 distinct inputs "auto" adds an untrained GP to the trained
+        model (see Notes).
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 10,000 rows. For more it is
@@ -93,6 +94,7 @@ class DSPPClassifier(Classifier):
         Their weights.
     beta_reg_ : float
         The weight of the divergences.
+    $stacking_weights
     $class_attributes
 
     Raises
@@ -114,6 +116,8 @@ class DSPPClassifier(Classifier):
         \sum_{i=1}^{n} \log \sum_{q=1}^{Q} \omega_q \,
         \mathrm{E}_{q(f \mid g^{(q)})} \left[ p(y_i \mid f) \right]
         - \beta_{\mathrm{reg}} \sum \mathrm{KL}\left(q(u) \| p(u)\right) .
+
+    $class_averages
 
     References
     ----------
@@ -196,3 +200,4 @@ class DSPPClassifier(Classifier):
     quadrature_points_ = property(_attributes.quadrature_points)
     quadrature_weights_ = property(_attributes.quadrature_weights)
     beta_reg_ = property(_attributes.beta_reg)
+    stacking_weights_ = property(_attributes.stacking_weights)

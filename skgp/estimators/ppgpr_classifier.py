@@ -7,6 +7,7 @@ from typing import Any, Literal
 from skgp.core.kernels.kernel import KernelLike
 from skgp.core.networks.features import FeatureExtractor
 from skgp.core.objectives.objective import PREDICTIVE
+from skgp.estimators import _attributes
 from skgp.estimators._classifier import Classifier
 from skgp.estimators._entries import Deviation
 from skgp.estimators._fit_groups import FOUND_EPOCHS, FOUND_STOPPING
@@ -37,9 +38,10 @@ class PPGPRClassifier(Classifier):
 
     Parameters
     ----------
-    n_inducing : int, default=300
+    n_inducing : int or "auto", default="auto"
         Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. With
-        covariance="decoupled" these serve the variance.
+        covariance="decoupled" these serve the variance. "auto" is 300 and, up
+        to 5,000 distinct inputs, adds an untrained GP to the trained model (see Notes).
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is
@@ -64,7 +66,14 @@ class PPGPRClassifier(Classifier):
     $early_stopping
     $classifier
 
-    $fitted_classifier
+    Attributes
+    ----------
+    $stacking_weights
+    $class_attributes
+
+    Raises
+    ------
+    $raises
 
     See Also
     --------
@@ -81,6 +90,8 @@ class PPGPRClassifier(Classifier):
         - \beta_{\mathrm{reg}} \, \mathrm{KL}\left(q(u) \| p(u)\right) ,
 
     which is [1]_, Eqn 17 as a sum over rows, with a likelihood of classes.
+
+    $class_averages
 
     References
     ----------
@@ -151,3 +162,5 @@ class PPGPRClassifier(Classifier):
             pulled=True,
         )
         return stack_recipe(self, spec, objective=PREDICTIVE, epochs=PREDICTIVE_EPOCHS)
+
+    stacking_weights_ = property(_attributes.stacking_weights)

@@ -24,7 +24,7 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, falls_short, is_ahead
-from skgp.fitting.stacking import can_be_stacked, share_of_first, stacked
+from skgp.fitting.stacking import can_be_stacked, mixed_recipe, share_of_first
 from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
@@ -70,9 +70,7 @@ def found_plan(
             if share == 0.0:
                 no_training = replace(limited_plan(plan, 1), schedule=no_step)
                 return untrained_gp, [model], no_training, untrained
-            other = untrained_gp.conditioned(model.eval(), whole).double()
-            mixed = partial(stacked, other, share)
-            recipe = replace(recipe, conditioned=mixed, trained_share=share)
+            recipe = mixed_recipe(recipe, untrained_gp, model, whole, share)
     return recipe, models, found, search
 
 

@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Final, cast
 
 import numpy as np
@@ -16,6 +18,7 @@ from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.nodes.rules import NodeRule
 from skgp.core.stacks.stack import Stack
 from skgp.fitting.model import KnownLayers, Layers, Model
+from skgp.fitting.recipe import Recipe
 from skgp.fitting.table import Table
 
 _LEAST_SHARE: Final = 0.05  # below which a model is left out
@@ -47,11 +50,13 @@ def share_of_first(first: Array, second: Array, weights: Array) -> float:
 
 
 def can_be_stacked(model: Model) -> bool:
-    """Whether predictions are mixtures of one kind, whatever was learned: of classes or of noise."""
+    """Whether predictions of two such models are mixtures of one kind."""
     likelihood = model.likelihood
     if isinstance(likelihood, Gaussian):
         return likelihood.mixing is None
-    return isinstance(likelihood, ClassLikelihood) and not any(True for _ in likelihood.parameters())
+    return isinstance(likelihood, ClassLikelihood) and not any(
+        True for _ in likelihood.parameters()
+    )
 
 
 class StackedLayers(Layers):
@@ -109,6 +114,26 @@ class StackedLayers(Layers):
         model.source = Layers(self.stack)
         if isinstance(model.likelihood, Gaussian):
             model.likelihood.start(self.noise_ratios[:1] * model.likelihood.noise_var)
+
+
+def mixed_recipe(
+    recipe: Recipe, others: Recipe, other: Model, table: Table, share: float
+) -> Recipe:
+    """The recipe of a model whose predictions are mixed with those of another one.
+
+    Parameters
+    ----------
+    recipe, others : Recipe
+        Of the model that is trained, and of the other one.
+    other : Model
+        With its final parameters.
+    table : Table
+        The rows that the other one knows.
+    share : float
+        Weight of the trained model.
+    """
+    other = others.conditioned(other.eval(), table).double()
+    return replace(recipe, conditioned=partial(stacked, other, share), trained_share=share)
 
 
 @torch.no_grad()

@@ -3,11 +3,13 @@
 import copy
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import torch
 
+from skgp._typing import Array
+from skgp.core.likelihoods.classes import ClassLikelihood
 from skgp.core.subsample import row_keys
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
@@ -19,11 +21,31 @@ from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import Search, falls_short, is_ahead
+from skgp.fitting.stacking import can_be_stacked, mixed_recipe, share_of_first
 from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
 _CHUNK: Final = 2048  # rows whose loss is computed at once
 _CLEARLY: Final = 0.1  # nats per row that a model of all rows may be worse than the scored one
+
+
+class Kept(NamedTuple):
+    """The untrained GP in place of a trained model.
+
+    Attributes
+    ----------
+    model : Model
+    history : History
+    table : Table
+        The rows that it knows.
+    coverage : Coverage
+        Of held-out rows.
+    """
+
+    model: Model
+    history: History
+    table: Table
+    coverage: Coverage
 
 
 @dataclass(frozen=True)
@@ -99,30 +121,44 @@ class UntrainedGP:
         """Whether training that rises as it does would not end ahead."""
         return falls_short(history.validation_scores, self.search.scores[0], plan.max_iter)
 
-    def yields_to(self, model: Model, fold: Fold) -> bool:
-        """Whether held-out rows clearly prefer a model that has been trained."""
-        of_rows = fold.scores_of_rows(self.recipe, model)
+    def yields_to(self, of_rows: Array, fold: Fold) -> bool:
+        """Whether held-out rows, by their scores, clearly prefer a model that has been trained."""
         trained = Search([], 0, NO_TARGETS, of_rows)
         return is_ahead(trained, self.search, [fold.held_out], len(self.folded.whole))
 
-    def in_place_of(
-        self, model: Model, history: History, fold: Fold
-    ) -> tuple[Model, History, Table, Coverage] | None:
-        """The GP, its history, the rows that it knows, and the coverage of held-out ones.
+    def chosen(
+        self, recipe: Recipe, model: Model, history: History, fold: Fold
+    ) -> tuple[Recipe, Kept | None]:
+        """What predicts after a model has been trained: it, the GP, or, of classes, both.
 
-        None if the trained model is better, or was interrupted, or if all rows have no start, or
-        one that is clearly worse than that of the scored model: kernels are found from some rows.
+        The recipe of the predictions, and the GP if it is kept alone. The trained model is if it
+        was interrupted, or if the GP of all rows has no start, or one that is clearly worse than
+        that of the scored GP: kernels are found from some rows.
         """
-        if history.interrupted or self.yields_to(model, fold):
-            return None
+        share = 1.0 if history.interrupted else self._share(recipe, model, fold)
         whole = self.folded.whole
-        with suppress(NotPositiveDefiniteError):
-            untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
-            loss = _loss(self.recipe, untrained_gp, whole)
-            if loss < self.loss + _CLEARLY:
-                its_own = History([loss], list(self.search.scores))
-                return untrained_gp, its_own, whole, self.search.coverage
-        return None
+        if share < 1.0:
+            with suppress(NotPositiveDefiniteError):
+                untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
+                loss = _loss(self.recipe, untrained_gp, whole)
+                if loss >= self.loss + _CLEARLY:
+                    return recipe, None
+                if share == 0.0:
+                    its_own = History([loss], list(self.search.scores))
+                    return self.recipe, Kept(untrained_gp, its_own, whole, self.search.coverage)
+                return mixed_recipe(recipe, self.recipe, untrained_gp, whole, share), None
+        return recipe, None
+
+    def _share(self, recipe: Recipe, model: Model, fold: Fold) -> float:
+        """The share of a trained model in predictions.
+
+        That of a regressor is none or all: predictions of thousands of inducing inputs take time.
+        """
+        of_rows = fold.scores_of_rows(recipe, model)
+        if isinstance(model.likelihood, ClassLikelihood) and can_be_stacked(model):
+            weights = fold.held_out.weights
+            return share_of_first(of_rows[0], self.search.of_rows[0], weights)
+        return 1.0 if self.yields_to(of_rows, fold) else 0.0
 
 
 @torch.no_grad()

@@ -64,25 +64,27 @@ class FoundSizes:
         """
         spec = self.spec
         *hidden, _ = _n_inducing(model)
-        if spec.covariance not in ("full", "diagonal", "natural"):
-            return None
-        if isinstance(model.likelihood, ClassLikelihood):
-            is_apt, most = model.likelihood.n_latents == 1, _MOST_CLASSIFIED
-            n_top, start = MANY_INDUCING, "given"  # it settles by itself
-        else:
-            start = spec.start
-            is_apt = start == "optimum" and spec.initial_values.initial_noise is None
-            is_apt, most = is_apt and len(model.stack.top.kernel.variance) == 1, _MOST_UNTRAINED_ROWS
-            is_full = n_distinct <= MOST_UNTRAINED_INDUCING
-            n_top = MOST_UNTRAINED_INDUCING if is_full else _MANY_UNTRAINED
-        if not is_apt or n_distinct > most:
+        n_top = self._most_untrained(model, n_distinct)
+        if n_top is None or spec.covariance not in ("full", "diagonal", "natural"):
             return None
         covariance: Covariance = "full" if spec.covariance == "diagonal" else spec.covariance
         # All rows are one batch of it, for it is not trained.
-        whole = replace(
-            spec, is_flat=True, start=start, covariance=covariance, batch_size=_ALL_ROWS
-        )
+        whole = replace(spec, is_flat=True, covariance=covariance, batch_size=_ALL_ROWS)
+        if spec.start == "descent":  # classes settle from anywhere
+            whole = replace(whole, start="given")
         return FoundSizes(whole)._build(model, [*hidden, n_top])
+
+    def _most_untrained(self, model: Model, n_distinct: int) -> int | None:
+        """The most inducing inputs of the top layer of an untrained GP; None if there is none."""
+        if isinstance(model.likelihood, ClassLikelihood):
+            has_one = model.likelihood.n_latents == 1
+            return MANY_INDUCING if has_one and n_distinct <= _MOST_CLASSIFIED else None
+        is_apt = self.spec.start == "optimum" and self.spec.initial_values.initial_noise is None
+        if not is_apt or len(model.stack.top.kernel.variance) > 1:
+            return None
+        if n_distinct > _MOST_UNTRAINED_ROWS:
+            return None
+        return MOST_UNTRAINED_INDUCING if n_distinct <= MOST_UNTRAINED_INDUCING else _MANY_UNTRAINED
 
     def conditioned(self, n_distinct: int) -> Callable[[Model, Table], Model]:
         """From an untrained GP to what predicts: of few inputs, an average over hyper-parameters.
