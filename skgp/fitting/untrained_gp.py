@@ -137,6 +137,8 @@ class UntrainedGP:
         """
         share = 1.0 if history.interrupted else self._share(recipe, model, fold)
         whole = self.folded.whole
+        if share > 0.0:  # both models see the same scaled rows
+            whole = scaled_table(whole.rows, fold.table, whole.like)
         if share < 1.0:
             with suppress(NotPositiveDefiniteError):
                 untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
