@@ -24,7 +24,12 @@ from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, falls_short, is_ahead
-from skgp.fitting.stacking import can_be_stacked, mixed_recipe, share_of_first
+from skgp.fitting.stacking import (
+    can_be_stacked,
+    mixed_recipe,
+    rows_for_untrained,
+    share_of_first,
+)
 from skgp.fitting.table import Table
 
 _BY_FAR: Final = 0.05  # nats per row that larger models have to be ahead before they are trained
@@ -87,7 +92,8 @@ def _share(
     if not can_be_stacked(model):
         return 1.0 if is_ahead(search, untrained, held_out, n_rows) else 0.0
     weights = np.concatenate([table.weights for table in held_out])
-    return share_of_first(search.of_rows[0], untrained.of_rows[0], weights)
+    n_more = rows_for_untrained(model)
+    return share_of_first(search.of_rows[0], untrained.of_rows[0], weights, n_more)
 
 
 def _better_start(

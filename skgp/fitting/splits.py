@@ -13,6 +13,8 @@ from skgp.fitting.rows import Rows
 
 _MANY = 1_000_000  # rows
 _FEW_KINDS = 20  # of rows, of which too few would be held out
+_FREQUENT = 0.01  # share of the rows that are of one kind, and
+_FAR_MORE = 10.0  # how many times the mean of all kinds they are, beyond which they are no copies
 _ONE_TARGET = 0.9  # least ratio of distinct inputs to distinct rows in a data set with copies
 
 
@@ -37,8 +39,8 @@ class Split(NamedTuple):
 def split_rows(rows: Rows, fraction: float, rng: np.random.RandomState) -> tuple[Rows, Rows]:
     """Training and validation rows by one random split; `fraction` is the share held out.
 
-    Equal rows are on one side. With copies of training rows a score would reward a model that
-    remembers them, for as long as it trains.
+    Equal rows are on one side, unless they are very frequent. With copies of training rows a score
+    would reward a model that remembers them, for as long as it trains.
 
     Raises
     ------
@@ -104,16 +106,25 @@ def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
 
     Each row is a kind of its own where most rows have equals and one input has several targets, as
     with a few discrete columns, or where there are few kinds: these are repeated measurements, not
-    copies.
+    copies. So are the rows of a kind that is far more frequent than the others: new rows will be of
+    it too, and, if it were held out as a whole, it would decide on the score.
     """
     keys = row_keys(rows.X, rows.columns[0])
-    _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-    if 2 * len(first) < len(number):
+    _, first, number, count = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    n, n_kinds = len(number), len(first)
+    is_apart = count > max(_FREQUENT * n, _FAR_MORE * n / n_kinds)
+    if 2 * n_kinds < n:
         n_inputs = len(np.unique(row_keys(rows.X[first])))
-        if len(first) < _FEW_KINDS or n_inputs < _ONE_TARGET * len(first):
-            weight = np.zeros(len(keys)) if rows.weight is None else rows.weight
-            first = np.lexsort((weight, keys))
-            number[first] = np.arange(len(first))
+        is_apart |= n_kinds < _FEW_KINDS or n_inputs < _ONE_TARGET * n_kinds
+    apart = np.flatnonzero(is_apart[number])
+    if len(apart):
+        weight = np.zeros(n) if rows.weight is None else rows.weight
+        apart = apart[np.lexsort((weight[apart], keys[apart]))]
+        first = np.concatenate([first[~is_apart], apart])
+        number = (np.cumsum(~is_apart) - 1)[number]
+        number[apart] = np.arange(len(first) - len(apart), len(first))
     return first, number
 
 

@@ -22,15 +22,21 @@ from skgp.fitting.recipe import Recipe
 from skgp.fitting.table import Table
 
 _LEAST_SHARE: Final = 0.05  # below which a model is left out
-_PSEUDO_ROWS: Final = 4.0  # additional rows that only the second model explains
+# Additional rows that only the second model, a GP that is not trained, explains. With normal noise
+# it has draws of hyper-parameters, and a trained model has none.
+_MORE_ROWS: Final = 4.0
 
 
-def share_of_first(first: Array, second: Array, weights: Array) -> float:
+def rows_for_untrained(model: Model) -> float:
+    """Additional rows in favour of an untrained GP, beside a trained model; none of classifiers."""
+    return _MORE_ROWS if isinstance(model.likelihood, Gaussian) else 0.0
+
+
+def share_of_first(first: Array, second: Array, weights: Array, n_more: float) -> float:
     """Weight of the first of two models in the mixture with the highest held-out log density.
 
-    This is stacking of predictive distributions (Yao et al. 2018), with a few additional rows in
-    favour of the second model. The weight is rounded to hundredths, and to zero or one where one
-    model has nearly all of it.
+    This is stacking of predictive distributions (Yao et al. 2018). The weight is rounded to
+    hundredths, and to zero or one where one model has nearly all of it.
 
     Parameters
     ----------
@@ -38,11 +44,13 @@ def share_of_first(first: Array, second: Array, weights: Array) -> float:
         Log densities of the rows.
     weights : array of shape (n,)
         How often each row counts.
+    n_more : float
+        Additional rows that only the second model explains.
     """
 
     def loss(share: float) -> float:
         of_rows = np.logaddexp(np.log(share) + first, np.log1p(-share) + second)
-        return float(-weights @ of_rows - _PSEUDO_ROWS * np.log1p(-share))
+        return float(-weights @ of_rows - n_more * np.log1p(-share))
 
     found = minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-6})
     share = round(float(found.x), 2)

@@ -21,7 +21,12 @@ from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import Search, falls_short, is_ahead
-from skgp.fitting.stacking import can_be_stacked, mixed_recipe, share_of_first
+from skgp.fitting.stacking import (
+    can_be_stacked,
+    mixed_recipe,
+    rows_for_untrained,
+    share_of_first,
+)
 from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
@@ -158,8 +163,8 @@ class UntrainedGP:
         """
         of_rows = fold.scores_of_rows(recipe, model)
         if isinstance(model.likelihood, ClassLikelihood) and can_be_stacked(model):
-            weights = fold.held_out.weights
-            return share_of_first(of_rows[0], self.search.of_rows[0], weights)
+            given = self.search.of_rows[0], fold.held_out.weights, rows_for_untrained(model)
+            return share_of_first(of_rows[0], *given)
         return 1.0 if self.yields_to(of_rows, fold) else 0.0
 
 

@@ -33,27 +33,30 @@ def fitted(monkeypatch):
     return fit
 
 
-def _score(share, first, second, weights):
+def _score(share, first, second, weights, n_more):
     mixed = np.log(share * np.exp(first) + (1.0 - share) * np.exp(second))
-    return weights @ mixed + 4.0 * np.log(1.0 - share)
+    return weights @ mixed + n_more * np.log(1.0 - share)
 
 
-def test_the_share_is_that_of_the_best_mixture_and_four_rows_more(rng):
+@pytest.mark.parametrize("n_more", [0.0, 4.0])
+def test_the_share_is_that_of_the_best_mixture_and_some_rows_more(n_more, rng):
     first, second = rng.normal(-1.0, 1.0, (2, 80))
     weights = rng.integers(1, 4, 80).astype(float)
     grid = np.arange(0.01, 1.0, 0.01)
-    best = grid[np.argmax([_score(share, first, second, weights) for share in grid])]
+    best = grid[np.argmax([_score(share, first, second, weights, n_more) for share in grid])]
     assert 0.2 < best < 0.8
-    assert share_of_first(first, second, weights) == pytest.approx(best, abs=0.011)
+    assert share_of_first(first, second, weights, n_more) == pytest.approx(best, abs=0.011)
     copies = weights.astype(int)
-    repeated = share_of_first(first.repeat(copies), second.repeat(copies), np.ones(copies.sum()))
-    assert share_of_first(first, second, weights) == repeated
+    repeated = share_of_first(
+        first.repeat(copies), second.repeat(copies), np.ones(copies.sum()), n_more
+    )
+    assert share_of_first(first, second, weights, n_more) == repeated
 
 
 @pytest.mark.parametrize(("lead", "share"), [(-2.0, 0.0), (2.0, 1.0)])
 def test_a_model_with_next_to_no_share_is_left_out(lead, share, rng):
     first = rng.normal(-1.0, 1.0, 200)
-    assert share_of_first(first + lead, first, np.ones(200)) == share
+    assert share_of_first(first + lead, first, np.ones(200), 4.0) == share
 
 
 @pytest.mark.parametrize("make", BOTH)
