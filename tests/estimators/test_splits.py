@@ -99,6 +99,34 @@ def test_copies_are_on_one_side_however_many_there_are(times: int) -> None:
     assert len(held_out.y) == 12 * times
 
 
+@pytest.mark.parametrize("split", [split_rows, split_by_class])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_very_frequent_row_is_on_both_sides(split: Split, seed: int) -> None:
+    """400 rows of one kind beside 400 kinds of two: as a whole it would be most of one side."""
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.normal(size=(401, 2)), [400, *[2] * 400], axis=0)
+    y = np.repeat(rng.integers(2, size=401), [400, *[2] * 400]).astype(float)
+    weight = rng.integers(1, 4, size=len(y)).astype(float)
+    parts = []
+    for order in (np.arange(len(y)), rng.permutation(len(y))):
+        rows = Rows(X[order], y[order], weight[order])
+        train, held_out = split(rows, 0.2, RandomState(seed))
+        frequent = [(part.X == X[0]).all(axis=1).sum() for part in (train, held_out)]
+        assert sum(frequent) == 400
+        assert 50 < frequent[1] < 110  # of 160 kinds, half of them single rows
+        others = [{*map(tuple, part.X.tolist())} - {tuple(X[0])} for part in (train, held_out)]
+        assert not others[0] & others[1]
+        parts.append(sorted(np.column_stack([held_out.X, held_out.weight]).tolist()))
+    assert parts[0] == parts[1]
+
+
+def test_rows_that_are_all_as_frequent_are_copies() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    train, held_out = halves(np.repeat(X, 50, axis=0), np.repeat(y, 50), 0.2, 0)
+    assert not set(train.y) & set(held_out.y)
+
+
 def test_repeated_measurements_are_no_copies() -> None:
     """Five inputs, each with many of fifty targets: a discrete data set of 250 kinds of rows."""
     rng = np.random.default_rng(0)
