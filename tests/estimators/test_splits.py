@@ -8,6 +8,7 @@ from numpy.random import RandomState
 from sklearn.model_selection import ShuffleSplit
 
 from skgp.core.subsample import row_keys
+from skgp.fitting import splits
 from skgp.fitting.rows import Rows
 from skgp.fitting.splits import split_by_class, split_rows
 
@@ -118,6 +119,16 @@ def test_a_very_frequent_row_is_on_both_sides(split: Split, seed: int) -> None:
         assert not others[0] & others[1]
         parts.append(sorted(np.column_stack([held_out.X, held_out.weight]).tolist()))
     assert parts[0] == parts[1]
+
+
+def test_kinds_are_those_of_their_first_rows() -> None:
+    """Beside rows of two frequent kinds, which are kinds of their own."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(402, 2)), [300, 300, *[2] * 400], axis=0)
+    first, number = splits._distinct(Rows(X, X[:, 0], None))
+    np.testing.assert_array_equal(np.unique(number), np.arange(1000))
+    np.testing.assert_array_equal(X[first[number]], X)
+    np.testing.assert_array_equal(number[first], np.arange(1000))
 
 
 def test_rows_that_are_all_as_frequent_are_copies() -> None:

@@ -48,7 +48,8 @@ def test_probabilities_are_mixed(make, batches, fitted):
     assert kinds == [Layers, Layers, StackedLayers]
     shares = [model.stacking_weights_ for model in (trained, untrained, both)]
     assert_allclose(shares, [[1.0, 0.0], [0.0, 1.0], [0.3, 0.7]])
-    assert untrained.n_iter_ == 1 < trained.n_iter_ == both.n_iter_
+    assert len(untrained.validation_scores_) == untrained.n_iter_ == 1
+    assert trained.validation_scores_ == both.validation_scores_
     new = _rows(9, seed=1)[0]
     each = [model.predict_proba(new) for model in (trained, untrained)]
     assert np.abs(each[0] - each[1]).max() > 0.01
