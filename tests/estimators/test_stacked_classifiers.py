@@ -122,10 +122,10 @@ def test_thresholds_of_ordered_classes_are_those_of_one_model(is_ahead, batches,
 def test_there_may_be_no_other_model(batches, fitted, monkeypatch):
     X, f = _rows(90)
     with_number = fitted(PPGPRClassifier, 0.0, n_inducing=20, **batches)
-    monkeypatch.setattr(sizes, "_MOST_CLASSIFIED", 89)
-    of_many = fitted(PPGPRClassifier, 0.0, **batches)
     several = PPGPRClassifier(max_iter=5, random_state=0, **batches)
     several.fit(X, np.digitize(f, [-0.5, 0.5]))
+    monkeypatch.setattr(sizes, "_MOST_CLASSIFIED", 89)
+    of_many = fitted(PPGPRClassifier, 0.0, **batches)
     for model in (with_number, of_many, several):
         assert_array_equal(model.stacking_weights_, [1.0, 0.0])
         assert len(model.validation_scores_) > 1
