@@ -311,3 +311,19 @@ def test_restarts_do_not_matter_to_it() -> None:
     X, y = _smooth(160, 0.01)
     one, two = (DSPPRegressor(**FEW, n_restarts=n).fit(X, y) for n in (1, 2))
     assert _n_top(two) == _n_top(one) == 160
+
+
+def test_a_trained_model_is_scored_as_it_predicts(monkeypatch) -> None:
+    """Without the draws of hyper-parameters that the untrained GP has, in double precision too."""
+    X, y = _smooth(160, 0.1)
+    seen = []
+
+    def noted(trained, untrained, held_out, n_rows) -> bool:
+        seen.append((trained.of_rows[0], held_out[0]))
+        return True
+
+    monkeypatch.setattr(untrained_gp, "is_ahead", noted)
+    params = {**FEW, "max_iter": 20, "dtype": "float64"}
+    model = DSPPRegressor(**params, early_stopping="auto").fit(X, y)
+    ((scores, held_out),) = seen
+    assert_allclose(scores, model.model_.log_densities(held_out), rtol=1e-6)
