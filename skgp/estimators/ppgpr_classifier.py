@@ -40,8 +40,9 @@ class PPGPRClassifier(Classifier):
     ----------
     n_inducing : int or "auto", default="auto"
         Number M of inducing inputs, initialised by k-means; the cost per row grows with M^2. With
-        covariance="decoupled" these serve the variance. "auto" is 300 and, up
-        to 5,000 distinct inputs, adds an untrained GP to the trained model (see Notes).
+        covariance="decoupled" these serve the variance. "auto" is 300 or, up to 600 distinct rows,
+        one for each if that begins better on held-out rows. Up to 5,000 distinct inputs it adds an
+        untrained GP to the trained model (see Notes).
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is

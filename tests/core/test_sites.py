@@ -1,5 +1,6 @@
 """The optimum of the bound of a GP whose likelihood is not normal."""
 
+import gpytorch
 import numpy as np
 import pytest
 import torch
@@ -8,6 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.stats import norm
 
+from skgp.core.kernels.gpytorch_kernel import GPyTorchKernel
 from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.layer import Latent
 from skgp.core.layers.posteriors import make_posterior
@@ -16,7 +18,7 @@ from skgp.core.likelihoods.bernoulli import Logit, Probit
 from skgp.core.likelihoods.ordinal import Ordinal
 from skgp.core.marginal import sites
 from skgp.core.marginal.collapsed import collapsed_bound
-from skgp.core.marginal.sites import Sites, moments, start_at_bound, updated, whitened
+from skgp.core.marginal.sites import Sites, moments, prior_at, start_at_bound, updated
 
 NOISE = 0.3
 
@@ -45,7 +47,7 @@ def _normal(latent: Latent, y):
 
 def _bound(layer, expected, x, y, weight, found: Sites) -> float:
     with torch.no_grad():
-        mean, var, kl = moments(layer, whitened(layer, x), found)
+        mean, var, kl = moments(layer, prior_at(layer, x), found)
         latent = Latent(*(part[None, :, None] for part in (mean, torch.zeros_like(var), var)))
         return float((weight * expected(latent, y)[0]).sum() - kl)
 
@@ -61,9 +63,12 @@ def _terms(expected, y, weight):
 NOTHING = Sites(torch.zeros(12, dtype=torch.float64), torch.zeros(12, dtype=torch.float64))
 
 
-def test_of_normal_noise_one_update_is_exact(x):
+@pytest.mark.parametrize("has_other_kernel", [False, True])
+def test_of_normal_noise_one_update_is_exact(has_other_kernel, x):
     # Sites are the targets themselves, and the bound is that with q(u) integrated out.
     layer, y = _layer(x[:5]), x[:, 0].sin()
+    if has_other_kernel:  # whose variance differs from row to row
+        layer.kernel = GPyTorchKernel(gpytorch.kernels.LinearKernel(), 1).double()
     weight = torch.arange(1.0, 13.0, dtype=torch.float64)
     found = updated(layer, x, _terms(_normal, y, weight), NOTHING, 1)
     assert_allclose(found.target, y, rtol=1e-9)
@@ -78,12 +83,13 @@ def test_the_divergence_is_that_of_torch(x):
     layer = _layer(x[:5])
     found = Sites(x[:, 0], x[:, 1].exp())
     with torch.no_grad():
-        A = whitened(layer, x)
+        prior = prior_at(layer, x)
+        A = prior.A
         H = torch.eye(5, dtype=torch.float64) + (A * found.precision) @ A.mT
         b = A @ (found.precision * (found.target - layer.mean))
         q = torch.distributions.MultivariateNormal(torch.linalg.solve(H, b), precision_matrix=H)
         p = torch.distributions.MultivariateNormal(torch.zeros_like(b), torch.eye(5).double())
-        assert_allclose(moments(layer, A, found).kl, torch.distributions.kl_divergence(q, p))
+        assert_allclose(moments(layer, prior, found).kl, torch.distributions.kl_divergence(q, p))
 
 
 def _naive_optimum(layer, x, signs, log_link) -> float:

@@ -37,6 +37,21 @@ class Sites(NamedTuple):
     precision: Tensor
 
 
+class Prior(NamedTuple):
+    """The prior of one GP at the rows.
+
+    Attributes
+    ----------
+    A : Tensor of shape (M, n)
+        The function is its mean plus A^T v, of whitened inducing variables v, and a rest.
+    var : Tensor of shape (n,)
+        Of the function.
+    """
+
+    A: Tensor
+    var: Tensor
+
+
 class Moments(NamedTuple):
     """What sites make of a GP.
 
@@ -102,7 +117,7 @@ def start_at_bound(
         return weight * expected(Latent(*shaped), y)[0]
 
     def loss(sites: Sites) -> Tensor:
-        f_mean, f_var, kl = moments(layer, whitened(layer, x), sites)
+        f_mean, f_var, kl = moments(layer, prior_at(layer, x), sites)
         bound = terms(f_mean, f_var).sum() - kl + layer.kernel.log_prior()
         squares = torch.stack([move.square().sum() for move in moves(parameters, near)])
         return (0.5 * squares.sum() - bound) / weight.sum()
@@ -116,17 +131,20 @@ def start_at_bound(
     start_posterior(layer, x, residual, sites.precision, torch.ones_like(residual[:, 0]), 1.0)
 
 
-def whitened(layer: SparseLayer, x: Tensor) -> Tensor:
-    """A (M, n) of one GP, with which its function at rows x is the mean plus A^T v and a rest."""
-    L_inv = inverse_cholesky(layer.kernel.Kuu(layer.Z), layer.jitter)
-    return layer.kernel.variance.sqrt() * (L_inv @ layer.kernel.Kuf(layer.Z, x))[0]
+def prior_at(layer: SparseLayer, x: Tensor) -> Prior:
+    """The prior of one GP at rows x (n, D)."""
+    kernel = layer.kernel
+    L_inv = inverse_cholesky(kernel.Kuu(layer.Z), layer.jitter)
+    A = kernel.variance.sqrt() * (L_inv @ kernel.Kuf(layer.Z, x))[0]
+    return Prior(A, kernel.variance * kernel.kff(x)[0])
 
 
-def moments(layer: SparseLayer, A: Tensor, sites: Sites) -> Moments:
-    """Moments of the function at rows, whose `whitened` block is A (M, n), by their sites.
+def moments(layer: SparseLayer, prior: Prior, sites: Sites) -> Moments:
+    """Moments of the function at rows with this prior, by their sites.
 
     q(v) = N(H^-1 b, H^-1), H = I + A diag(precision) A^T, b = A diag(precision) (target - mean).
     """
+    A = prior.A
     H = (A * sites.precision) @ A.mT
     H.diagonal().add_(1.0)
     L_H, info = torch.linalg.cholesky_ex(H)
@@ -137,7 +155,7 @@ def moments(layer: SparseLayer, A: Tensor, sites: Sites) -> Moments:
     inverse = torch.linalg.solve_triangular(L_H, torch.eye(len(H)).to(H), upper=False)
     squares = inverse.square().sum() + (inverse.mT @ white).square().sum()
     kl = 0.5 * (squares - len(H)) + L_H.diagonal().log().sum()
-    unexplained = layer.kernel.variance - A.square().sum(0)
+    unexplained = prior.var - A.square().sum(0)
     return Moments(layer.mean + B.mT @ white, unexplained + B.square().sum(0), kl)
 
 
@@ -154,10 +172,10 @@ def updated(
     normal density of that precision has the slope g at the mean.
     """
     with torch.no_grad():
-        A = whitened(layer, x)
+        prior = prior_at(layer, x)
     for _ in range(n_updates):
         with torch.no_grad():
-            mean, var, _ = moments(layer, A, sites)
+            mean, var, _ = moments(layer, prior, sites)
         at = mean.requires_grad_(), var.requires_grad_()
         slope, curvature = torch.autograd.grad(terms(*at).sum(), at)
         precision = (-2.0 * curvature).clamp_min(_LEAST_PRECISION)
