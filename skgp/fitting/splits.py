@@ -13,7 +13,7 @@ from skgp.fitting.rows import Rows
 
 _MANY = 1_000_000  # rows
 _FEW_KINDS = 20  # of rows, of which too few would be held out
-_FREQUENT = 0.01  # share of the rows that are of one kind, and
+_FREQUENT = 0.001  # share of the rows that are of one kind, and
 _FAR_MORE = 10.0  # how many times the mean of all kinds they are, beyond which they are no copies
 _ONE_TARGET = 0.9  # least ratio of distinct inputs to distinct rows in a data set with copies
 
