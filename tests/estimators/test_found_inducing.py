@@ -365,11 +365,18 @@ def test_nor_are_there_others_than_were_asked_for(params, n_outputs):
     assert _numbers(model.fit(X, np.column_stack([y] * n_outputs))) == [64, 64]
 
 
+@pytest.fixture
+def alone(monkeypatch):
+    """No untrained GP beside a classifier."""
+    monkeypatch.setattr("skgp.recipes.sizes._MOST_CLASSIFIED", 0)
+
+
 def _labels(n):
     X, f = _rows(n, 0.0)
     return X, f > 0.0
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(("score", "number"), [(0.06, 150), (0.04, 64)])
 def test_a_classifier_trains_more_that_begin_better_by_far(score, number, monkeypatch):
     seen = _scored_by_size(monkeypatch, score)
@@ -380,6 +387,7 @@ def test_a_classifier_trains_more_that_begin_better_by_far(score, number, monkey
     assert model.model_.n_steps == 1
 
 
+@pytest.mark.usefixtures("alone")
 def test_targets_do_not_make_inputs_distinct(monkeypatch):
     """Both labels of 320 inputs are 640 different rows, which would be too many."""
     seen = _scored_by_size(monkeypatch, 1.0)
@@ -389,6 +397,7 @@ def test_targets_do_not_make_inputs_distinct(monkeypatch):
     assert len(seen) == 9
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
     ("n", "params", "number"),
     [(620, {}, 64), (150, {"n_inducing": 64}, 64), (200, {"share_kernel": True}, 150), (8, {}, 8)],
