@@ -84,8 +84,8 @@ def _share(
 ) -> float:
     """The share of trained models in predictions, next to that of an untrained one.
 
-    Where they have likelihoods of their own, which are not that of normal noise, their predictions
-    are no mixtures of one kind, and one model has all.
+    One model has all if the likelihoods of both have learned different parameters other than the
+    variance of normal noise: a mixture of them has no likelihood in common.
     """
     if not search.of_rows.size:  # no score was a number
         return 0.0

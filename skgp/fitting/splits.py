@@ -106,8 +106,8 @@ def _distinct(rows: Rows) -> tuple[IntArray, IntArray]:
 
     Each row is a kind of its own where most rows have equals and one input has several targets, as
     with a few discrete columns, or where there are few kinds: these are repeated measurements, not
-    copies. So are the rows of a kind that is far more frequent than the others: new rows will be of
-    it too, and, if it were held out as a whole, it would decide on the score.
+    copies. The same holds for a kind that is far more frequent than the others: new rows will be of
+    this kind too, and the score would mostly be its score if it were held out as a whole.
     """
     keys = row_keys(rows.X, rows.columns[0])
     _, first, number, count = np.unique(

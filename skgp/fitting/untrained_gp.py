@@ -136,9 +136,9 @@ class UntrainedGP:
     ) -> tuple[Recipe, Kept | None]:
         """What predicts after a model has been trained: it, the GP, or, of classes, both.
 
-        The recipe of the predictions, and the GP if it is kept alone. The trained model is if it
-        was interrupted, or if the GP of all rows has no start, or one that is clearly worse than
-        that of the scored GP: kernels are found from some rows.
+        Returns the recipe of the predictions, and the GP if it alone is kept. The trained model
+        alone is kept if it was interrupted, or if the GP of all rows has no Cholesky factor or a
+        clearly worse loss than the scored one, for kernels are found from a part of the rows.
         """
         share = 1.0 if history.interrupted else self._share(recipe, model, fold)
         whole = self.folded.whole
@@ -159,7 +159,7 @@ class UntrainedGP:
     def _share(self, recipe: Recipe, model: Model, fold: Fold) -> float:
         """The share of a trained model in predictions.
 
-        That of a regressor is none or all: predictions of thousands of inducing inputs take time.
+        Regressors are not mixed here: with thousands of inducing inputs each prediction takes long.
         """
         of_rows = fold.scores_of_rows(recipe, model)
         if isinstance(model.likelihood, ClassLikelihood) and can_be_stacked(model):

@@ -78,11 +78,11 @@ def start_at_bound(
 ) -> None:
     """Move one GP to the optimum of sum_i w_i E log p(y_i | f_i) - KL(q(u) || p(u)).
 
-    For fixed hyper-parameters that is by natural gradients: sites whose precision and target are
-    those of the slopes of the expectations in the variance and the mean (Khan and Lin 2017). For
-    fixed sites the bound is a function of the hyper-parameters, on which q(u) depends too, and is
-    far closer to its optimum over q(u) than for a fixed q(u) (Adam and others 2021). Both take
-    turns. The likelihood must be log-concave, or a precision may be negative.
+    Two steps take turns. Natural gradients find q(u) for fixed hyper-parameters: the slopes of the
+    expectations in the mean and the variance of f give each row a site (Khan and Lin 2017). L-BFGS
+    then changes the hyper-parameters for fixed sites, from which q(u) follows; this bound is far
+    closer to the best one than that of a fixed q(u) (Adam and others 2021). The likelihood must be
+    log-concave, or a precision may be negative. The bound is in nats.
 
     A penalty of half a nat for a parameter that moves by one on its logarithmic scale keeps flat
     directions where they begin.
@@ -166,10 +166,11 @@ def updated(
     sites: Sites,
     n_updates: int,
 ) -> Sites:
-    """Sites after natural steps of length one, which go to those of the slopes at the moments.
+    """Sites after natural-gradient steps of length one.
 
-    In the mean and the variance of f the slopes are g and -precision / 2; the target is where a
-    normal density of that precision has the slope g at the mean.
+    A step sets each site by the slopes of its row's expectation at the current moments: g in the
+    mean and -precision / 2 in the variance. The target is mean + g / precision, so that the site
+    has the slope g at the mean.
     """
     with torch.no_grad():
         prior = prior_at(layer, x)
