@@ -69,7 +69,7 @@ LEVELS = (
         "skgp.recipes.rough_gps",
     ),
     (
-        "skgp.fitting.cross_validation",
+        "skgp.fitting.residual_noise",
         "skgp.fitting.untrained_gp",
         "skgp.recipes.chain",
         "skgp.recipes.laplace",
@@ -77,7 +77,7 @@ LEVELS = (
         "skgp.recipes.mixing",
         "skgp.recipes.features",
     ),
-    ("skgp.recipes.spec",),
+    ("skgp.fitting.cross_validation", "skgp.recipes.spec"),
     ("skgp.recipes.stack",),
     (
         "skgp.recipes.classes",

@@ -95,7 +95,8 @@ SHARED: Final[dict[str, str]] = {
         out. Few rows leave hyper-parameters uncertain: up to 650 distinct inputs and 64
         lengthscales, the untrained GP is itself the equal mixture of 16 GPs, whose lengthscales,
         variances and noise variances are drawn from a Laplace approximation of their posterior
-        (MacKay 1992). `lengthscales_` and `stack_` belong to the trained model or, if it is left
+        (MacKay 1992). Where residuals of held-out rows are clearly not normal, the noise of that GP
+        is a mixture of three normals, whose density these residuals show. `lengthscales_` and `stack_` belong to the trained model or, if it is left
         out, to the mode of that posterior. `noise_variance_` is the mean over the mixture.
         """,
     "class_averages": """\

@@ -23,6 +23,7 @@ from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.plans import UNKNOWN_LENGTH, limited_plan
 from skgp.fitting.recipe import Recipe
+from skgp.fitting.residual_noise import with_residual_noise
 from skgp.fitting.search import NO_ROWS, NO_SEARCH, Search, falls_short, is_ahead
 from skgp.fitting.stacking import (
     can_be_stacked,
@@ -58,7 +59,10 @@ def found_plan(
         )
     models = _better_start(recipe, models, folded, plan, rng)
     untrained_gp = recipe.untrained_gp(models[0], folded.n_distinct)
-    untrained = NO_SEARCH if untrained_gp is None else folded.untrained(untrained_gp, rng)
+    untrained = NO_SEARCH
+    if untrained_gp is not None:
+        untrained = folded.untrained(untrained_gp, rng)
+        untrained_gp, untrained = with_residual_noise(untrained_gp, untrained, folded)
     goal = max(untrained.scores, default=-math.inf)
     search = cross_validated(recipe.of_folds(models[0]), folded, plan, rng, progress, goal)
     scores = search.scores

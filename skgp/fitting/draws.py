@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from skgp._typing import Array
-from skgp.core.layers.layer import DrawnLatent, certain
+from skgp.core.layers.layer import certain
+from skgp.core.layers.noise import MixtureNoise
 from skgp.core.nodes.rules import Sampled
 from skgp.core.numerics.draws import draw_seed
 from skgp.fitting.functions import drawn_functions
@@ -61,13 +62,12 @@ def joint_draws(
     has_laws = len(model.stack.layers) == 1 or not isinstance(model.nodes, Sampled)
     latents = _by_laws if has_laws and len(X) <= MOST_JOINT_ROWS else _by_functions
     start = 0
-    for f, noise_ratio in latents(model, x, n_samples, random_state):
+    for f, noise in latents(model, x, n_samples, random_state):
         for part in f.split(max(1, _OBSERVED // len(X))):
             stop = start + len(part)
-            values = certain(part.flatten(0, 1).unsqueeze(0))
-            latent = DrawnLatent(*values, noise_ratio=part.new_tensor(noise_ratio))
+            latent = noise.split(certain(part.flatten(0, 1).unsqueeze(0)))
             predictive = model.likelihood.predictive(latent)
-            log_omega = part.new_zeros(1)
+            log_omega = noise.log_weights(part.new_zeros(1))
             dist = observed(mixture(predictive, log_omega, model.y_scale, output_shape))
             y = dist.rvs(1, random_state=random_state)
             draws[start:stop] = y.reshape(draws[start:stop].shape)
@@ -78,32 +78,32 @@ def joint_draws(
 
 def _by_laws(
     model: Model, x: Tensor, n_samples: int, random_state: np.random.RandomState
-) -> Iterator[tuple[Tensor, float]]:
+) -> Iterator[tuple[Tensor, MixtureNoise]]:
     """Draws (S', n, W) of the latent functions from each normal law over the rows x (n, D).
 
-    With the noise variance of each, relative to that of the likelihood.
+    With the noise of each, relative to that of the likelihood.
     """
     laws = list(joint_laws(model))
     weights = torch.cat([law.weights for law in laws]).cpu().numpy()
     counts = random_state.multinomial(n_samples, weights / weights.sum())
-    ratios = [law.noise_ratio for law in laws for _ in law.weights]
+    noises = [law.noise for law in laws for _ in law.weights]
     components = (part for law in laws for part in law.components(x.unsqueeze(0)))
-    for count, ratio, (_, mean, cov) in zip(counts, ratios, components, strict=True):
+    for count, noise, (_, mean, cov) in zip(counts, noises, components, strict=True):
         if count == 0:
             continue
         # Near rows have singular covariances, for which an eigendecomposition needs no jitter.
         variance, vectors = torch.linalg.eigh(cov.squeeze(1))  # (W, n), (W, n, n)
         z = torch.from_numpy(random_state.standard_normal((*variance.shape, count))).to(x)
         root = vectors * variance.clamp_min(0.0).sqrt().unsqueeze(-2)
-        yield mean + (root @ z).movedim(-1, 0).mT, ratio
+        yield mean + (root @ z).movedim(-1, 0).mT, noise
 
 
 def _by_functions(
     model: Model, x: Tensor, n_samples: int, random_state: np.random.RandomState
-) -> Iterator[tuple[Tensor, float]]:
+) -> Iterator[tuple[Tensor, MixtureNoise]]:
     """As `_by_laws`, of the latent functions as functions."""
     for start in range(0, n_samples, _DRAWS):
         count = min(_DRAWS, n_samples - start)
-        for functions, ratio in drawn_functions(model, count, draw_seed(random_state)):
+        for functions, noise in drawn_functions(model, count, draw_seed(random_state)):
             parts = [functions(rows) for rows in x.split(max(1, _CELLS // count))]
-            yield torch.cat(parts, 1), ratio
+            yield torch.cat(parts, 1), noise

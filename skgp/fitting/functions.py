@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 from torch import Tensor
 
 from skgp._typing import Array
+from skgp.core.layers.noise import NORMAL_NOISE, MixtureNoise
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import StackFunctions
 from skgp.core.stacks.stack import GPStack
@@ -157,12 +158,12 @@ class DrawnFunctions(NamedTuple):
     Attributes
     ----------
     functions : StackFunctions
-    noise_ratio : float
-        Noise variance of that posterior, relative to that of the likelihood.
+    noise : MixtureNoise
+        Of that posterior, relative to that of the likelihood.
     """
 
     functions: StackFunctions
-    noise_ratio: float = 1.0
+    noise: MixtureNoise = NORMAL_NOISE
 
 
 @torch.no_grad()
@@ -196,7 +197,7 @@ def drawn_functions(
     return [
         DrawnFunctions(
             StackFunctions(cast(GPStack, known.stack), known.factors, known.nodes, n, generator),
-            known.noise_ratio,
+            known.noise,
         )
         for known, n in sizes
     ]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from skgp._typing import Array
+from skgp.core.layers.noise import MixtureNoise
 from skgp.core.numerics.draws import make_generator
 from skgp.core.stacks.functions import HiddenFunctions, hidden_mixture
 from skgp.core.stacks.stack import GPStack
@@ -24,15 +25,15 @@ class JointLaw(NamedTuple):
     stack : GPStack
     factors
         Of its top layer.
-    noise_ratio : float
-        Noise variance, relative to that of the likelihood.
+    noise : MixtureNoise
+        Relative to that of the likelihood.
     """
 
     hidden: HiddenFunctions
     weights: Tensor
     stack: GPStack
     factors: object
-    noise_ratio: float
+    noise: MixtureNoise
 
     def components(self, x: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Weight, mean (G, N, W) and covariance (W, G, N, N) of f at scaled inputs x (G, N, D)."""
@@ -66,7 +67,7 @@ def joint_laws(model: Model) -> Iterator[JointLaw]:
         stack = cast(GPStack, known.stack)
         hidden, weights = hidden_mixture(stack, known.factors, known.nodes, generator)
         weights = known.weight * weights
-        yield JointLaw(hidden, weights, stack, known.factors[-1], known.noise_ratio)
+        yield JointLaw(hidden, weights, stack, known.factors[-1], known.noise)
 
 
 @torch.no_grad()

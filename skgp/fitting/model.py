@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from skgp._typing import Array
 from skgp.core.data import Batch
 from skgp.core.layers.layer import Latent, total_moments
+from skgp.core.layers.noise import NORMAL_NOISE, MixtureNoise
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
@@ -58,21 +59,19 @@ class KnownLayers(NamedTuple):
     nodes : NodeRule
     weight : float
         Its weight in a prediction.
-    noise_ratio : float
-        Its noise variance, relative to that of the likelihood.
+    noise : MixtureNoise
+        Its noise, relative to that of the likelihood.
     """
 
     stack: Stack
     factors: list[Any]
     nodes: NodeRule
     weight: float = 1.0
-    noise_ratio: float = 1.0
+    noise: MixtureNoise = NORMAL_NOISE
 
     def scaled(self, weight: float, noise_ratio: float) -> "KnownLayers":
-        """With products of its weight and noise ratio."""
-        return self._replace(
-            weight=weight * self.weight, noise_ratio=noise_ratio * self.noise_ratio
-        )
+        """With products of its weight and of the variance of its noise."""
+        return self._replace(weight=weight * self.weight, noise=self.noise.scaled(noise_ratio))
 
 
 class Layers(Source):
@@ -83,7 +82,15 @@ class Layers(Source):
     stack : Stack
     predicted : callable (Latent) -> Latent, optional
         What a prediction makes of the moments at the nodes.
+
+    Attributes
+    ----------
+    noise : MixtureNoise or None
+        Of a prediction, relative to that of the likelihood; None if it is normal. Training goes on
+        with normal noise of the same variance.
     """
+
+    noise: MixtureNoise | None = None
 
     def __init__(self, stack: Stack, predicted: Callable[[Latent], Latent] | None = None) -> None:
         super().__init__()
@@ -91,19 +98,25 @@ class Layers(Source):
         self._predicted = predicted
 
     def log_weights(self, nodes: NodeRule) -> Tensor:
-        log_omega: Tensor = nodes(1).log_omega
-        return log_omega
+        return self._noise.log_weights(nodes(1).log_omega)
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
         factors, fixed = self.stack.known_factors(), nodes(1)
         if self._predicted is None:
-            return lambda x: self.stack(x, fixed, factors)
+            return lambda x: self._noise.split(self.stack(x, fixed, factors))
         predicted = self._predicted
-        return lambda x: predicted(self.stack(x, fixed, factors))
+        return lambda x: self._noise.split(predicted(self.stack(x, fixed, factors)))
 
     def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
         """The posteriors that a prediction is a mixture of; their weights sum to one."""
-        return [KnownLayers(self.stack, self.stack.known_factors(), nodes)]
+        return [KnownLayers(self.stack, self.stack.known_factors(), nodes, 1.0, self._noise)]
+
+    def release(self, model: "Model") -> None:
+        self.noise = None
+
+    @property
+    def _noise(self) -> MixtureNoise:
+        return self.noise or NORMAL_NOISE
 
 
 class Model(nn.Module):

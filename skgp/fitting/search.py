@@ -31,12 +31,15 @@ class Search(NamedTuple):
         At the best score.
     of_rows : array of shape (2, n)
         As `scores_of_rows`, of the held-out rows, fold after fold, at the best score.
+    models : sequence of Model
+        Of the folds, as they predict, if they are not trained.
     """
 
     scores: list[float]
     limit: int
     coverage: Coverage
     of_rows: Array
+    models: Sequence[Model] = ()
 
 
 NO_ROWS: Final = np.zeros((2, 0))

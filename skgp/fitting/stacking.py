@@ -102,11 +102,12 @@ class StackedLayers(Layers):
             own, others = (latents(x) for latents in both)
             parts = zip(own, others, strict=True)
             f_mean, v_prior, v_q = (torch.cat(moments) for moments in parts)
-            each = [
-                ratio * latent.noise_ratio * torch.ones_like(latent.f_mean[:, :1])
-                for ratio, latent in zip(self.noise_ratios, (own, others), strict=True)
-            ]
-            return DrawnLatent(f_mean, v_prior, v_q, torch.cat(each))
+            ratios, shifts = [], []
+            for ratio, latent in zip(self.noise_ratios, (own, others), strict=True):
+                each = torch.ones_like(latent.f_mean[:, :1, :1])
+                ratios.append(ratio * latent.noise_ratio * each)
+                shifts.append(ratio.sqrt() * latent.noise_shift * each)
+            return DrawnLatent(f_mean, v_prior, v_q, torch.cat(ratios), torch.cat(shifts))
 
         return of_rows
 

@@ -50,7 +50,8 @@ class LaplaceLayers(Layers):
 
     def log_weights(self, nodes: NodeRule) -> Tensor:
         n = len(self.gps.noise_var)
-        return (super().log_weights(nodes) - math.log(n)).repeat_interleave(n)
+        of_draws = (nodes(1).log_omega - math.log(n)).repeat_interleave(n)
+        return self._noise.log_weights(of_draws)
 
     def latents(self, nodes: NodeRule) -> Callable[[Tensor], Latent]:
         stack, fixed = self._with_top(self.gps), nodes(1)
@@ -59,7 +60,8 @@ class LaplaceLayers(Layers):
         def of_rows(x: Tensor) -> Latent:
             latent = stack(x, fixed, factors)  # (Q, B, K)
             f_mean, v_prior, v_q = (part.mT.flatten(0, 1).unsqueeze(-1) for part in latent)
-            return DrawnLatent(f_mean, v_prior, v_q, noise_ratio[:, None, None])
+            drawn = DrawnLatent(f_mean, v_prior, v_q, noise_ratio[:, None, None])
+            return self._noise.split(drawn)
 
         return of_rows
 
@@ -67,7 +69,9 @@ class LaplaceLayers(Layers):
         ratios = self._noise_ratio.tolist()
         stacks = [self._with_top(nth(self.gps, k)) for k in range(len(ratios))]
         return [
-            KnownLayers(stack, stack.known_factors(), nodes, 1.0 / len(ratios), ratio)
+            KnownLayers(stack, stack.known_factors(), nodes, 1.0, self._noise).scaled(
+                1.0 / len(ratios), ratio
+            )
             for stack, ratio in zip(stacks, ratios, strict=True)
         ]
 

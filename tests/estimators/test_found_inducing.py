@@ -255,6 +255,7 @@ def _scored_by_size(monkeypatch, more, gain=0.0):
 
     monkeypatch.setattr(folds, "validation_score", scored)
     monkeypatch.setattr(folds, "scores_of_rows", of_rows)
+    monkeypatch.setattr(cross_validation, "with_residual_noise", lambda *given: given[:2])
     return seen
 
 

@@ -47,14 +47,14 @@ def test_a_prediction_is_the_mixture_of_the_draws(make) -> None:
     for known in source.posteriors(model.model_.nodes):
         stack, nodes = known.stack, model.model_.nodes(1)
         latent = stack(x, nodes, known.factors)
-        var = latent.f_var + known.noise_ratio * likelihood.noise_var
+        var = latent.f_var + known.noise.variance * likelihood.noise_var
         moments = latent.f_mean.detach(), var.detach().sqrt()
         normals.append(norm(*(part[0, :, 0].numpy() for part in moments)))
     values = (np.linspace(-1.0, 1.0, 9) - y.mean()) / unit
     expected = np.mean([each.pdf(values) for each in normals], axis=0) / unit
     found = model.predict_dist(new).pdf(np.linspace(-1.0, 1.0, 9))
     assert_allclose(found, expected, rtol=1e-9)
-    ratios = [known.noise_ratio for known in source.posteriors(model.model_.nodes)]
+    ratios = [known.noise.variance for known in source.posteriors(model.model_.nodes)]
     assert np.mean(ratios) == pytest.approx(1.0)
     assert np.ptp(ratios) > 0.05
 

@@ -45,6 +45,15 @@ class Latent(NamedTuple):
         return 1.0
 
     @property
+    def noise_shift(self) -> Tensor | float:
+        """Mean of the noise of each node, in standard deviations of that of the likelihood."""
+        return 0.0
+
+    def observed_mean(self, mean: Tensor, noise_var: Tensor) -> Tensor:
+        """Means of targets, from those of noiseless outputs (Q, B, P) and noise variances (P,)."""
+        return mean
+
+    @property
     def std(self) -> Tensor:
         """Standard deviation, with a floor that keeps its slope finite where f is certain."""
         return self.f_var.clamp_min(torch.finfo(self.f_mean.dtype).eps).sqrt()
@@ -93,23 +102,40 @@ class DrawnLatent(Latent):
     ----------
     f_mean, v_prior, v_q : Tensor of shape (Q, B, W)
     noise_ratio : Tensor of shape (Q, 1, 1)
+    noise_shift : Tensor of shape (Q, 1, 1), optional
+        Zero if absent.
     """
 
     _noise_ratio: Tensor
+    _noise_shift: Tensor | float
 
-    def __new__(cls, f_mean: Tensor, v_prior: Tensor, v_q: Tensor, noise_ratio: Tensor) -> Self:
+    def __new__(
+        cls,
+        f_mean: Tensor,
+        v_prior: Tensor,
+        v_q: Tensor,
+        noise_ratio: Tensor,
+        noise_shift: Tensor | float = 0.0,
+    ) -> Self:
         drawn = super().__new__(cls, f_mean, v_prior, v_q)
-        drawn._noise_ratio = noise_ratio
+        drawn._noise_ratio, drawn._noise_shift = noise_ratio, noise_shift
         return drawn
 
     @property
     def noise_ratio(self) -> Tensor:
         return self._noise_ratio
 
+    @property
+    def noise_shift(self) -> Tensor | float:
+        return self._noise_shift
+
+    def observed_mean(self, mean: Tensor, noise_var: Tensor) -> Tensor:
+        return mean + self._noise_shift * noise_var.sqrt()
+
     def _replace(self, **parts: Any) -> "DrawnLatent":
         """Other moments, with the same noise."""
         moments = self._asdict() | parts
-        return DrawnLatent(**moments, noise_ratio=self._noise_ratio)
+        return DrawnLatent(**moments, noise_ratio=self.noise_ratio, noise_shift=self.noise_shift)
 
 
 class Basis(NamedTuple):

@@ -73,7 +73,7 @@ class Gaussian(Observation):
 
     def log_marginal(self, latent: Latent, targets: Targets) -> Tensor:
         mean, v_prior, v_q = self._marginals(latent)
-        residual = targets.y - mean
+        residual = targets.y - latent.observed_mean(mean, self.noise_var)
         if self.mixing is None and latent.root is not None:
             return _log_low_rank_normal(residual, latent.root, self.noise_var, targets.mask)
         cov = self._predictive_covariance(latent)
@@ -152,6 +152,7 @@ class Gaussian(Observation):
         """Distribution of y for each node, noise included."""
         mean, v_prior, v_q = self._marginals(latent)
         var = v_prior + v_q + latent.noise_ratio * self.noise_var
+        mean = latent.observed_mean(mean, self.noise_var)
         return Predictive(mean, var, self._predictive_covariance(latent))
 
     def noiseless(self, latent: Latent) -> Predictive:

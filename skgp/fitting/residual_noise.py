@@ -1,0 +1,101 @@
+"""An untrained GP whose noise has the density that held-out residuals show."""
+
+import copy
+from dataclasses import replace
+from functools import partial
+from typing import Final, cast
+
+import numpy as np
+import torch
+
+from skgp._typing import Array
+from skgp.core.layers.layer import total_moments
+from skgp.core.layers.noise import MixtureNoise
+from skgp.core.likelihoods.gaussian import Gaussian
+from skgp.core.marginal.residuals import noise_of_residuals
+from skgp.fitting.folds import FoldedRows
+from skgp.fitting.model import Layers, Model, rows_per_chunk
+from skgp.fitting.recipe import Recipe, as_trained
+from skgp.fitting.search import Search
+from skgp.fitting.table import Table
+
+# Nats that the density of the noise gains on the residuals that it has been found from: one for
+# each of its free parameters (Akaike 1974).
+_OPTIMISM: Final = 7.0
+
+
+def with_residual_noise(
+    recipe: Recipe, search: Search, folded: FoldedRows
+) -> tuple[Recipe, Search]:
+    """The recipe of GPs with that noise, and their scores, if held-out rows gain by it.
+
+    The residuals of all folds show the noise, by which they are scored then. The scores are less
+    what that is expected to gain where noise is normal.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Of an untrained GP.
+    search : Search
+        Its scores, with the models of the folds.
+    folded : FoldedRows
+    """
+    if not search.models or not _is_apt(search.models[0], folded.whole):
+        return recipe, search
+    pairs = zip(search.models, folded.folds, strict=True)
+    residuals = np.hstack([_residuals(model, fold.held_out) for model, fold in pairs])
+    least_var = cast(Gaussian, search.models[0].likelihood).noise_floor
+    noise = noise_of_residuals(residuals, least_var)
+    models = (_noisy(noise, model) for model in search.models)
+    scored = folded.scored(replace(recipe, conditioned=as_trained), models)
+    if not scored.scores:
+        return recipe, search
+    each = _OPTIMISM / folded.whole.n_data
+    of_rows = scored.of_rows - [[each], [0.0]]
+    scored = scored._replace(scores=[scored.scores[0] - each], of_rows=of_rows)
+    if scored.scores[0] <= search.scores[0]:
+        return recipe, search
+    return replace(recipe, conditioned=partial(_conditioned, recipe, noise)), scored
+
+
+def _is_apt(model: Model, table: Table) -> bool:
+    """Whether residuals show the noise of a model: of one output, with normal noise."""
+    return (
+        isinstance(model.likelihood, Gaussian)
+        and model.likelihood.mixing is None
+        and table.n_outputs == 1
+        and table.known_noise is None
+    )
+
+
+@torch.no_grad()
+def _residuals(model: Model, table: Table) -> Array:
+    """Residuals of rows, variances of f and of the noise, and weights, (4, n)."""
+    latents, log_weights = model.source.latents(model.nodes), model.log_weights
+    omega, noise_var = log_weights.exp()[:, None, None], model.likelihood.noise_var
+    parts = []
+    for rows in torch.arange(len(table)).split(rows_per_chunk(log_weights)):
+        batch = table.batch(rows)
+        latent = latents(batch.x)
+        mean, var = total_moments(latent.f_mean, latent.f_var, omega)
+        noise = (omega * latent.noise_ratio).sum(0) * noise_var
+        columns = batch.targets.y - mean, var, noise.expand_as(mean)
+        parts.append(torch.cat(columns, 1).mT)
+    found = torch.cat(parts, 1).double().cpu().numpy()
+    return np.vstack([found, table.weights])
+
+
+def _conditioned(recipe: Recipe, noise: MixtureNoise, model: Model, table: Table) -> Model:
+    """An untrained GP of the rows as it predicts."""
+    return _noisy(noise, recipe.conditioned(model, table))
+
+
+@torch.no_grad()
+def _noisy(noise: MixtureNoise, model: Model) -> Model:
+    """A copy with other noise; the noise of its likelihood has the same variance."""
+    model = copy.deepcopy(model)
+    likelihood, source = cast(Gaussian, model.likelihood), cast(Layers, model.source)
+    before = likelihood.noise_var
+    likelihood.start(before * noise.variance)
+    source.noise = noise.scaled(float(before / likelihood.noise_var))
+    return model
