@@ -95,7 +95,6 @@ def _noisy(noise: MixtureNoise, model: Model) -> Model:
     """A copy with other noise; the noise of its likelihood has the same variance."""
     model = copy.deepcopy(model)
     likelihood, source = cast(Gaussian, model.likelihood), cast(Layers, model.source)
-    before = likelihood.noise_var
-    likelihood.start(before * noise.variance)
-    source.noise = noise.scaled(float(before / likelihood.noise_var))
+    likelihood.start(likelihood.noise_var * noise.variance)  # or a little above the floor
+    source.noise = noise.scaled(1.0 / noise.variance)
     return model

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import kstest, norm
 
 from skgp import DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp.core.layers.noise import MixtureNoise
 from skgp.files import load, save
 from skgp.fitting import cross_validation, residual_noise
 from skgp.fitting.model import Layers
@@ -114,6 +115,20 @@ def test_scores_are_less_what_normal_noise_is_expected_to_gain(fitted, monkeypat
     assert_array_equal(less.predict_dist(X).logpdf(y), found.predict_dist(X).logpdf(y))
     monkeypatch.setattr(residual_noise, "_OPTIMISM", np.inf)
     assert fitted(PPGPRRegressor, 0.0).model_.source.noise is None
+
+
+def test_no_noise_is_below_the_floor(fitted, monkeypatch) -> None:
+    """Whose variance all of it has then, so that no predictive variance is below it."""
+    narrow = MixtureNoise((0.2, 0.3, 0.5), (0.0, 0.1, -0.06), (0.02, 0.01, 0.01))
+    monkeypatch.setattr(residual_noise, "noise_of_residuals", lambda *given: narrow)
+    monkeypatch.setattr(residual_noise, "_OPTIMISM", -1e6)
+    model = fitted(PPGPRRegressor, 0.0, noise_floor=0.3)
+    unit = np.var(_rows(200)[1])
+    assert_allclose(model.noise_variance_, 0.33 * unit, rtol=1e-6)
+    dist, latent = (
+        predict(_rows(9, seed=1)[0]) for predict in (model.predict_dist, model.predict_latent)
+    )
+    assert_allclose(dist.var() - latent.var(), model.noise_variance_, rtol=1e-6)
 
 
 def test_normal_noise_stays(monkeypatch) -> None:
