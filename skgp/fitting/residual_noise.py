@@ -22,6 +22,7 @@ from skgp.fitting.table import Table
 # Nats that the density of the noise gains on the residuals that it has been found from: one for
 # each of its free parameters (Akaike 1974).
 _OPTIMISM: Final = 7.0
+_MOST_UNCERTAIN: Final = 10.0  # variance of f, in variances of the noise
 
 
 def with_residual_noise(
@@ -30,7 +31,8 @@ def with_residual_noise(
     """The recipe of GPs with that noise, and their scores, if held-out rows gain by it.
 
     The residuals of all folds show the noise, by which they are scored then. The scores are less
-    what that is expected to gain where noise is normal.
+    what that is expected to gain where noise is normal. Residuals say little of the noise if most
+    of them are those of an uncertain function.
 
     Parameters
     ----------
@@ -44,6 +46,9 @@ def with_residual_noise(
         return recipe, search
     pairs = zip(search.models, folded.folds, strict=True)
     residuals = np.hstack([_residuals(model, fold.held_out) for model, fold in pairs])
+    _, f_var, noise_var, weights = residuals
+    if np.average(f_var > _MOST_UNCERTAIN * noise_var, weights=weights) > 0.5:
+        return recipe, search
     least_var = cast(Gaussian, search.models[0].likelihood).noise_floor
     noise = noise_of_residuals(residuals, least_var)
     models = (_noisy(noise, model) for model in search.models)

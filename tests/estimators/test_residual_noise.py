@@ -139,6 +139,12 @@ def test_normal_noise_stays(monkeypatch) -> None:
     assert model.model_.source.noise is None
 
 
+@pytest.mark.parametrize(("most", "is_found"), [(np.inf, True), (1e-3, False)])
+def test_residuals_of_an_uncertain_function_say_nothing(most, is_found, fitted, monkeypatch):
+    monkeypatch.setattr(residual_noise, "_MOST_UNCERTAIN", most)
+    assert (fitted(PPGPRRegressor, 0.0).model_.source.noise is not None) is is_found
+
+
 def test_copies_are_weights(monkeypatch) -> None:
     X, y = _rows(250)
     weight = np.random.default_rng(0).choice([1, 2], 250, p=[0.96, 0.04])
