@@ -156,8 +156,12 @@ def test_copies_are_weights(monkeypatch) -> None:
     assert_allclose(*of_both, rtol=1e-3, atol=1e-3)
 
 
-def test_a_stream_goes_on_with_normal_noise_of_its_variance(fitted) -> None:
+@pytest.mark.parametrize("kind", [LaplaceLayers, Layers])
+def test_a_stream_goes_on_with_normal_noise_of_its_variance(kind, fitted, monkeypatch) -> None:
+    if kind is Layers:
+        monkeypatch.setattr(sizes, "_MOST_UNCERTAIN", 0)
     model = fitted(PPGPRRegressor, 0.0)
+    assert type(model.model_.source) is kind
     before = model.noise_variance_
     model.partial_fit(*_rows(50, seed=2))
     assert model.model_.source.noise is None
