@@ -96,7 +96,7 @@ SHARED: Final[dict[str, str]] = {
         lengthscales, the untrained GP is itself the equal mixture of 16 GPs, whose lengthscales,
         variances and noise variances are drawn from a Laplace approximation of their posterior
         (MacKay 1992). Where residuals of held-out rows are clearly not normal, the noise of that GP
-        is a mixture of three normals, whose density these residuals show. `lengthscales_` and
+        is a mixture of three normals that is fitted to these residuals. `lengthscales_` and
         `stack_` belong to the trained model or, if it is left out, to the mode of that posterior.
         `noise_variance_` is the mean over the mixture.
         """,

@@ -100,7 +100,7 @@ class FoldedRows:
 
     def scored(self, recipe: Recipe, models: Iterable[Model]) -> Search:
         """The score of held-out rows by one model of each fold, as of a search."""
-        scores, coverage, of_rows, those = [], NO_TARGETS, [NO_ROWS], []
+        scores, coverage, of_rows, fitted_models = [], NO_TARGETS, [NO_ROWS], []
         done = replace(recipe, conditioned=as_trained)  # once for all scores
         for fold, model in zip(self.folds, models, strict=True):
             fitted = recipe.conditioned(model, fold.table)
@@ -109,11 +109,11 @@ class FoldedRows:
                 return NO_SEARCH
             coverage = coverage.plus(fold.coverage(fitted))
             of_rows.append(fold.scores_of_rows(done, fitted))
-            those.append(fitted)
+            fitted_models.append(fitted)
         if not scores:  # too few distinct rows
             return NO_SEARCH
         score = float(np.average(scores, weights=self.weights))
-        return Search([score], 1, coverage, np.hstack(of_rows), those)
+        return Search([score], 1, coverage, np.hstack(of_rows), fitted_models)
 
     def first_models(self, recipe: Recipe, rng: np.random.RandomState) -> list[Model]:
         """Initial models of all rows, one per restart."""

@@ -1,4 +1,4 @@
-"""An untrained GP whose noise has the density that held-out residuals show."""
+"""Untrained GPs whose noise is fitted to held-out residuals."""
 
 import copy
 from dataclasses import replace
@@ -19,20 +19,21 @@ from skgp.fitting.recipe import Recipe, as_trained
 from skgp.fitting.search import Search
 from skgp.fitting.table import Table
 
-# Nats that the density of the noise gains on the residuals that it has been found from: one for
-# each of its free parameters (Akaike 1974).
+# What fitting the noise gains in log density, in nats, even where noise is normal: one for each of
+# its free parameters (Akaike 1974).
 _OPTIMISM: Final = 7.0
-_MOST_UNCERTAIN: Final = 10.0  # variance of f, in variances of the noise
+_MOST_F_VAR: Final = 10.0  # of rows whose residuals tell of the noise, in variances of the noise
 
 
 def with_residual_noise(
     recipe: Recipe, search: Search, folded: FoldedRows
 ) -> tuple[Recipe, Search]:
-    """The recipe of GPs with that noise, and their scores, if held-out rows gain by it.
+    """The recipe of GPs with fitted noise, and their scores, if these are higher.
 
-    The residuals of all folds show the noise, by which they are scored then. The scores are less
-    what that is expected to gain where noise is normal. Residuals say little of the noise if most
-    of them are those of an uncertain function.
+    The noise is a mixture of normals that is fitted to the residuals of all folds. The same rows
+    are scored with it, and the scores are lowered by what such a fit gains where noise is normal.
+    Noise stays normal if the function is uncertain at most rows: their residuals mostly show its
+    errors.
 
     Parameters
     ----------
@@ -41,13 +42,19 @@ def with_residual_noise(
     search : Search
         Its scores, with the models of the folds.
     folded : FoldedRows
+
+    Returns
+    -------
+    recipe : Recipe
+    search : Search
+        Both as they were, if noise stays normal.
     """
     if not search.models or not _is_apt(search.models[0], folded.whole):
         return recipe, search
     pairs = zip(search.models, folded.folds, strict=True)
     residuals = np.hstack([_residuals(model, fold.held_out) for model, fold in pairs])
     _, f_var, noise_var, weights = residuals
-    if np.average(f_var > _MOST_UNCERTAIN * noise_var, weights=weights) > 0.5:
+    if np.average(f_var > _MOST_F_VAR * noise_var, weights=weights) > 0.5:
         return recipe, search
     least_var = cast(Gaussian, search.models[0].likelihood).noise_floor
     noise = noise_of_residuals(residuals, least_var)
@@ -64,7 +71,7 @@ def with_residual_noise(
 
 
 def _is_apt(model: Model, table: Table) -> bool:
-    """Whether residuals show the noise of a model: of one output, with normal noise."""
+    """Whether a model has one output, with normal noise of a variance that nobody knows."""
     return (
         isinstance(model.likelihood, Gaussian)
         and model.likelihood.mixing is None

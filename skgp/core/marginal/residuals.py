@@ -1,4 +1,4 @@
-"""The noise that residuals of rows show which a GP has not seen."""
+"""Noise fitted to the residuals of rows that a GP has not seen."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ _STARTS: Final = (
 
 
 def noise_of_residuals(rows: Array, least_var: float) -> MixtureNoise:
-    """The mixture of three normals, of mean zero, under which residuals are most probable.
+    """The most probable mixture of three normals, with mean zero, given residuals.
 
     y - f_mean = g + sqrt(noise_var) e, where g ~ N(0, f_var) and e has the density that is found.
     Its parameters have weak priors around those of a standard normal.
