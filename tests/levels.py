@@ -27,7 +27,7 @@ LEVELS = (
     ("skgp.core.networks",),
     ("skgp.core.stacks",),
     ("skgp.core.likelihoods",),
-    ("skgp.core.objectives",),
+    ("skgp.core.copies", "skgp.core.objectives"),
     ("skgp.core.marginal",),
     ("skgp.core.training",),
     ("skgp.core.baselines", "skgp.fitting.rows", "skgp.fitting.whole_files"),
@@ -63,6 +63,7 @@ LEVELS = (
     ),
     (
         "skgp.fitting.chunk",
+        "skgp.fitting.copies",
         "skgp.fitting.diagnosis",
         "skgp.fitting.folds",
         "skgp.fitting.kinds",

@@ -119,6 +119,12 @@ def stacking_weights(estimator: Any) -> Array:
     return np.array([share, 1.0 - share])
 
 
+def copy_probability(estimator: Any) -> float:
+    """With which a row repeats the target of training rows of the same inputs; zero if unknown."""
+    copies = _model(estimator).copies
+    return 0.0 if copies is None else copies.probability
+
+
 def quadrature_points(estimator: Any) -> Array:
     """Standardised nodes of the hidden functions, (n_layers - 1, Q, W)."""
     xi = _rule(estimator)(1).xi

@@ -96,9 +96,12 @@ SHARED: Final[dict[str, str]] = {
         lengthscales, the untrained GP is itself the equal mixture of 16 GPs, whose lengthscales,
         variances and noise variances are drawn from a Laplace approximation of their posterior
         (MacKay 1992). Where residuals of held-out rows are clearly not normal, the noise of that GP
-        is a mixture of three normals that is fitted to these residuals. `lengthscales_` and
-        `stack_` belong to the trained model or, if it is left out, to the mode of that posterior.
-        `noise_variance_` is the mean over the mixture.
+        is a mixture of three normals that is fitted to these residuals. Where training rows of
+        equal inputs have the same target more often than by chance (rows that were entered twice),
+        predictions at inputs of training rows give their target that probability
+        (`copy_probability_`), and their variance can be less than `noise_variance_`.
+        `lengthscales_` and `stack_` belong to the trained model or, if it is left out, to the mode
+        of that posterior. `noise_variance_` is the mean over the mixture.
         """,
     "class_averages": """\
         With `n_inducing="auto"`, two or ordered classes, up to twenty batches and 5,000 distinct
@@ -114,6 +117,11 @@ SHARED: Final[dict[str, str]] = {
     "stacking_weights": """\
         stacking_weights_ : array (2,)
             Weights of the trained model and of the untrained GP in predictions, see `n_inducing`.
+        """,
+    "copy_probability": """\
+        copy_probability_ : float
+            With which a row of the inputs of a training row has its target, too, see
+            `n_inducing`; zero if none is expected to.
         """,
     "fitted_embedding": """\
         Attributes

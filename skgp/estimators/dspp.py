@@ -98,6 +98,7 @@ class DSPPRegressor(GPRegressor):
     beta_reg_ : float
         Weight of the divergences in the fit.
     $stacking_weights
+    $copy_probability
     quadrature_points_ : array (n_layers - 1, Q, W)
         Standardised nodes of the hidden functions in a prediction.
     quadrature_weights_ : array (Q,)
@@ -232,5 +233,6 @@ class DSPPRegressor(GPRegressor):
 
     beta_reg_ = property(_attributes.beta_reg)
     stacking_weights_ = property(_attributes.stacking_weights)
+    copy_probability_ = property(_attributes.copy_probability)
     quadrature_points_ = property(_attributes.quadrature_points)
     quadrature_weights_ = property(_attributes.quadrature_weights)

@@ -102,6 +102,7 @@ class PPGPRRegressor(GPRegressor):
     beta_reg_ : float
         Weight of the divergence in the fit.
     $stacking_weights
+    $copy_probability
     $inducing_points
     $attributes
 
@@ -259,3 +260,4 @@ class PPGPRRegressor(GPRegressor):
 
     beta_reg_ = property(_attributes.beta_reg)
     stacking_weights_ = property(_attributes.stacking_weights)
+    copy_probability_ = property(_attributes.copy_probability)

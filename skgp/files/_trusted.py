@@ -11,6 +11,7 @@ from torch import nn
 
 from skgp.core.baselines import cvae as cvae_network
 from skgp.core.baselines import dropout
+from skgp.core.copies import Copies
 from skgp.core.kernels import gpytorch_kernel, noisy, stationary
 from skgp.core.layers import posteriors, projected, sparse, two_bases
 from skgp.core.layers.noise import MixtureNoise
@@ -99,7 +100,7 @@ _PARTS: Final = (  # where the torch modules of a model are defined
 )
 _VALUES: Final = (
     *(ConjugateGradients, ErrorFunction, LinearErrorFunction, Opening, Ramp, Rows, Scale),
-    *(MixtureNoise, stack.Connection),
+    *(Copies, MixtureNoise, stack.Connection),
 )
 # Networks compute with tensors alone, whatever their attributes are; none runs a text or a file.
 _NETWORKS: Final = (

@@ -61,12 +61,15 @@ def joint_draws(
     draws = np.empty((n_samples, len(X), *output_shape))
     has_laws = len(model.stack.layers) == 1 or not isinstance(model.nodes, Sampled)
     latents = _by_laws if has_laws and len(X) <= MOST_JOINT_ROWS else _by_functions
+    seen = None if model.copies is None else model.copies.of_rows(x)
     start = 0
     for f, noise in latents(model, x, n_samples, random_state):
         for part in f.split(max(1, _OBSERVED // len(X))):
             stop = start + len(part)
             latent = noise.split(certain(part.flatten(0, 1).unsqueeze(0)))
             predictive = model.likelihood.predictive(latent)
+            if seen is not None:
+                predictive = seen.repeated(len(part)).predictive(predictive)
             log_omega = noise.log_weights(part.new_zeros(1))
             dist = observed(mixture(predictive, log_omega, model.y_scale, output_shape))
             y = dist.rvs(1, random_state=random_state)

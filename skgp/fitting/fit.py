@@ -152,6 +152,7 @@ def next_model(recipe: Recipe, fitted: Model, table: Table) -> Model:
     """A copy of a fitted model, to go on with these rows."""
     model = copy.deepcopy(fitted).to(table.like).train()
     model.source.release(model)
+    model.copies = None
     recipe.prepare_to_go_on(model, table)
     return model
 

@@ -106,5 +106,8 @@ def joint_covariance(model: Model, X: Array, output_shape: tuple[int, ...]) -> A
     total += spread @ spread.mT
     # Laws may have a noise each, of which that of the likelihood is the mean.
     total.diagonal(dim1=-2, dim2=-1).add_(noise.noise_var[:, None])
+    if model.copies is not None:  # of one output
+        of_y = (weights * mean).sum(0)[:, 0]
+        total = model.copies.of_rows(x).covariance(of_y, total[0]).unsqueeze(0)
     of_outputs: Array = total.movedim(0, -1).cpu().numpy() * model.y_scale.unit**2
     return of_outputs if output_shape else of_outputs[..., 0]

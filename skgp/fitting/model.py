@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from skgp._typing import Array
+from skgp.core.copies import Copies
 from skgp.core.data import Batch
 from skgp.core.layers.layer import Latent, total_moments
 from skgp.core.layers.noise import NORMAL_NOISE, MixtureNoise
@@ -141,12 +142,15 @@ class Model(nn.Module):
         Share of the noise in the variance of the targets, for weights of divergences that know it.
     is_rough : bool or None
         Whether a GP of all inputs should start from short lengthscales; None if nobody asked.
+    copies : Copies or None
+        Training rows whose targets other rows of the same inputs repeat; None if none are expected.
     """
 
     x_scale: Scale
     y_scale: Scale
     noise_share: float = 0.0  # files of earlier versions have none of their own
     is_rough: bool | None = None
+    copies: Copies | None = None
 
     def __init__(self, source: Source, likelihood: Any, nodes: NodeRule | None = None) -> None:
         super().__init__()
@@ -188,12 +192,20 @@ class Model(nn.Module):
         """Whether the outputs are mixed functions of GP layers, which see x alone, plus noise."""
         return self.has_gp_latents and self.normal_noise is not None
 
+    def has_plain_noise(self, table: Table) -> bool:
+        """Whether it has one output, with normal noise of a variance that nobody knows."""
+        likelihood = self.likelihood
+        is_one = isinstance(likelihood, Gaussian) and likelihood.mixing is None
+        return is_one and table.n_outputs == 1 and table.known_noise is None
+
     # ---------------------------------------------------------- regression
 
     def predictor(self) -> Predictor:
         """From scaled inputs (B, D) to the distribution of y; what rows share is computed once."""
-        latents = self.source.latents(self.nodes)
-        return lambda x: self.likelihood.predictive(latents(x))
+        latents, copies = self.source.latents(self.nodes), self.copies
+        if copies is None:
+            return lambda x: self.likelihood.predictive(latents(x))
+        return lambda x: copies.of_rows(x).predictive(self.likelihood.predictive(latents(x)))
 
     def noiseless_predictor(self) -> Predictor:
         """As `predictor`, for the noiseless function."""
@@ -269,7 +281,10 @@ class Model(nn.Module):
         if batch.known_noise is not None:  # of each output, which is one function
             latent = latent._replace(v_prior=latent.v_prior + batch.known_noise)
         terms = PREDICTIVE.term(self.likelihood, latent, batch.targets)
-        return PREDICTIVE.reduce(terms, log_weights)
+        values = PREDICTIVE.reduce(terms, log_weights)
+        if self.copies is None:
+            return values
+        return self.copies.of_rows(batch.x).log_densities(values, batch.targets.y[:, 0])
 
 
 def rows_per_chunk(log_weights: Tensor, n_outputs: int = 1) -> int:

@@ -49,7 +49,7 @@ def with_residual_noise(
     search : Search
         Both as they were, if noise stays normal.
     """
-    if not search.models or not _is_apt(search.models[0], folded.whole):
+    if not search.models or not search.models[0].has_plain_noise(folded.whole):
         return recipe, search
     pairs = zip(search.models, folded.folds, strict=True)
     residuals = np.hstack([_residuals(model, fold.held_out) for model, fold in pairs])
@@ -68,16 +68,6 @@ def with_residual_noise(
     if scored.scores[0] <= search.scores[0]:
         return recipe, search
     return replace(recipe, conditioned=partial(_conditioned, recipe, noise)), scored
-
-
-def _is_apt(model: Model, table: Table) -> bool:
-    """Whether a model has one output, with normal noise of a variance that nobody knows."""
-    return (
-        isinstance(model.likelihood, Gaussian)
-        and model.likelihood.mixing is None
-        and table.n_outputs == 1
-        and table.known_noise is None
-    )
 
 
 @torch.no_grad()

@@ -100,18 +100,19 @@ def falls_short(scores: list[float], goal: float, max_iter: int) -> bool:
     return best + (best - max(scores[:half])) / (n - half) * (max_iter - n) < goal
 
 
-def exceeds_its_error(values: Array, weights: Array, keys: Keys) -> bool:
-    """Whether the weighted mean of numbers is above zero by more than one standard error.
+def exceeds_its_error(values: Array, weights: Array, keys: Keys, n_errors: float = 1.0) -> bool:
+    """Whether the weighted mean of numbers is above zero by more than so many standard errors.
 
     Parameters
     ----------
     values, weights, keys : array of shape (n,)
         Values of equal keys are parts of one observation, so that a row of weight two counts as
         two rows do.
+    n_errors : float, default=1.0
     """
     mean = np.average(values, weights=weights)
     _, observation = np.unique(keys, return_inverse=True)
     sums = np.bincount(observation, weights * (values - mean))
     n = len(sums)
     error = np.sqrt(n / (n - 1) * np.square(sums).sum()) / weights.sum()
-    return bool(mean > error)
+    return bool(mean > n_errors * error)

@@ -57,6 +57,15 @@ def share_of_first(first: Array, second: Array, weights: Array, n_more: float) -
     return 0.0 if share < _LEAST_SHARE else 1.0 if share > 1.0 - _LEAST_SHARE else share
 
 
+def mixed_scores(first: Array, second: Array, share: float) -> Array:
+    """Scores (2, n) of rows by a mixture of two models, of those of both, as of `scores_of_rows`.
+
+    The CRPS is that of the model that has the better one, which a mixture is mostly close to.
+    """
+    density = np.logaddexp(np.log(share) + first[0], np.log1p(-share) + second[0])
+    return np.stack([density, max(first[1], second[1], key=np.mean)])
+
+
 def can_be_stacked(model: Model) -> bool:
     """Whether predictions of two such models are mixtures of one kind."""
     likelihood = model.likelihood

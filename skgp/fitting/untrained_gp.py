@@ -14,6 +14,7 @@ from skgp.core.subsample import row_keys
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.exceptions import NotPositiveDefiniteError
+from skgp.fitting.copies import with_copies
 from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
@@ -140,28 +141,31 @@ class UntrainedGP:
         alone is kept if it was interrupted, or if the GP of all rows has no Cholesky factor or a
         clearly worse loss than the scored one, for kernels are found from a part of the rows.
         """
-        share = 1.0 if history.interrupted else self._share(recipe, model, fold)
-        whole = self.folded.whole
-        if share > 0.0:  # both models see the same scaled rows
-            whole = scaled_table(whole.rows, fold.table, whole.like)
+        if history.interrupted:
+            return recipe, None
+        of_rows, whole = fold.scores_of_rows(recipe, model), self.folded.whole
+        scaled = scaled_table(whole.rows, fold.table, whole.like)
+        share = self._share(model, of_rows, fold)
         if share < 1.0:
+            table = scaled if share > 0.0 else whole  # both models of a mixture see the same rows
             with suppress(NotPositiveDefiniteError):
-                untrained_gp = self.folded.first_model(self.recipe, whole, copy.deepcopy(self.rng))
-                loss = _loss(self.recipe, untrained_gp, whole)
-                if loss >= self.loss + _CLEARLY:
-                    return recipe, None
-                if share == 0.0:
+                untrained_gp = self.folded.first_model(self.recipe, table, copy.deepcopy(self.rng))
+                loss = _loss(self.recipe, untrained_gp, table)
+                if loss < self.loss + _CLEARLY and share == 0.0:
                     its_own = History([loss], list(self.search.scores))
-                    return self.recipe, Kept(untrained_gp, its_own, whole, self.search.coverage)
-                return mixed_recipe(recipe, self.recipe, untrained_gp, whole, share), None
-        return recipe, None
+                    kept = Kept(untrained_gp, its_own, table, self.search.coverage)
+                    held_out = [part.held_out for part in self.folded.folds]
+                    given = untrained_gp, table, held_out, self.search.of_rows
+                    return with_copies(self.recipe, *given), kept
+                if loss < self.loss + _CLEARLY:
+                    return mixed_recipe(recipe, self.recipe, untrained_gp, table, share), None
+        return with_copies(recipe, model, scaled, [fold.held_out], of_rows), None
 
-    def _share(self, recipe: Recipe, model: Model, fold: Fold) -> float:
-        """The share of a trained model in predictions.
+    def _share(self, model: Model, of_rows: Array, fold: Fold) -> float:
+        """The share of a trained model in predictions, by its scores of held-out rows.
 
         Regressors are not mixed here: with thousands of inducing inputs each prediction takes long.
         """
-        of_rows = fold.scores_of_rows(recipe, model)
         if isinstance(model.likelihood, ClassLikelihood) and can_be_stacked(model):
             given = self.search.of_rows[0], fold.held_out.weights, rows_for_untrained(model)
             return share_of_first(of_rows[0], *given)
