@@ -11,7 +11,6 @@ from scipy.stats import norm
 
 from skgp._typing import Array
 from skgp.core.copies import Copies, targets_of_others
-from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.subsample import row_keys
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe
@@ -23,38 +22,54 @@ _ERRORS: Final = 3.0  # standard errors by which targets of equal inputs are nea
 _OPTIMISM: Final = 1.0  # nats that fitting the probability gains anyway (Akaike 1974)
 
 
-def with_copies(
-    recipe: Recipe, model: Model, whole: Table, held_out: Sequence[Table], of_rows: Array
-) -> Recipe:
-    """The recipe of models that expect repeated targets, if rows of equal inputs have them.
+def with_copies(recipe: Recipe, model: Model, table: Table, probability: float) -> Recipe:
+    """The recipe of models that expect repeated targets.
 
     Parameters
     ----------
     recipe : Recipe
     model : Model
         Of this recipe.
-    whole : Table
-        All rows, in the units of the model.
-    held_out : sequence of Table
-        All or some of them, each in units of its own. Equal rows were held out together.
-    of_rows : array of shape (2, n)
-        Their log densities and negative CRPS, in these units.
+    table : Table
+        The rows whose targets are repeated, in the units of the model.
+    probability : float
+        With which they are; the recipe stays as it is if this is zero.
     """
-    likelihood, scale = model.likelihood, whole.y_scale
-    if not (isinstance(likelihood, Gaussian) and model.has_plain_noise(whole)):
-        return recipe
-    units = [np.full(len(table), table.y_scale.unit[0] / scale.unit[0]) for table in held_out]
-    unit, (log_density, score) = np.concatenate(units), of_rows
-    X, Y = (np.concatenate([getattr(table, name) for table in held_out]) for name in "XY")
-    counts = np.concatenate([table.weights for table in held_out])
-    rows = np.stack([scale.apply(Y)[:, 0], counts, log_density - np.log(unit), -score * unit])
-    var = likelihood.noise_floor
-    probability = probability_of_copies(row_keys(X), rows, var)
     if probability == 0.0:
         return recipe
-    x = scale_inputs(whole.X, whole.x_scale)
-    copies = Copies.of(x, scale.apply(whole.Y)[:, 0], probability, var)
+    x, y = scale_inputs(table.X, table.x_scale), table.y_scale.apply(table.Y)[:, 0]
+    copies = Copies.of(x, y, probability, model.likelihood.noise_floor)
     return replace(recipe, conditioned=partial(_conditioned, recipe, copies))
+
+
+def copy_probability(model: Model, tables: Sequence[Table], of_rows: Array) -> float:
+    """The probability with which rows repeat the targets of others that have their inputs.
+
+    Parameters
+    ----------
+    model : Model
+        One of those that scored the rows.
+    tables : sequence of Table
+        The rows, each table in units of its own.
+    of_rows : array of shape (2, n)
+        Their log densities and negative CRPS, in these units. Equal rows were held out together,
+        or none were.
+
+    Returns
+    -------
+    float
+        Zero where nothing is known, and of other targets than real ones with normal noise.
+    """
+    if not all(model.has_plain_noise(table) for table in tables):
+        return 0.0
+    unit = np.concatenate([np.full(len(table), table.y_scale.unit[0]) for table in tables])
+    X, Y = (np.concatenate([getattr(table, name) for table in tables]) for name in "XY")
+    weights = np.concatenate([table.weights for table in tables])
+    log_density, score = of_rows
+    common = tables[0].y_scale
+    y, unit = common.apply(Y)[:, 0], unit / common.unit[0]
+    rows = np.stack([y, weights, log_density - np.log(unit), -score * unit])
+    return probability_of_copies(row_keys(X), rows, model.likelihood.noise_floor)
 
 
 def probability_of_copies(keys: Array, rows: Array, var: float) -> float:

@@ -17,7 +17,7 @@ from skgp.core.training.progress import Progress
 from skgp.core.training.run import Run
 from skgp.core.training.schedules import no_step
 from skgp.exceptions import NonFiniteLossError, NotPositiveDefiniteError
-from skgp.fitting.copies import with_copies
+from skgp.fitting.copies import copy_probability, with_copies
 from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.fit import candidate
 from skgp.fitting.folds import Fold, FoldedRows
@@ -80,14 +80,15 @@ def found_plan(
             model = folded.first_model(untrained_gp, whole, copy.deepcopy(rng))
             if share == 0.0:
                 no_training = replace(limited_plan(plan, 1), schedule=no_step)
-                untrained_gp = with_copies(untrained_gp, model, whole, held_out, untrained.of_rows)
+                probability = copy_probability(model, held_out, untrained.of_rows)
+                untrained_gp = with_copies(untrained_gp, model, whole, probability)
                 return untrained_gp, [model], no_training, untrained
             recipe = mixed_recipe(recipe, untrained_gp, model, whole, share)
             of_rows = mixed_scores(search.of_rows, untrained.of_rows, share)
-            recipe = with_copies(recipe, models[0], whole, held_out, of_rows)
-            return recipe, models, found, search
-    recipe = with_copies(recipe, models[0], whole, held_out, search.of_rows)
-    return recipe, models, found, search
+            probability = copy_probability(model, held_out, of_rows)
+            return with_copies(recipe, model, whole, probability), models, found, search
+    probability = copy_probability(models[0], held_out, search.of_rows)
+    return with_copies(recipe, models[0], whole, probability), models, found, search
 
 
 def _share(

@@ -14,14 +14,14 @@ from skgp.core.subsample import row_keys
 from skgp.core.training.history import History
 from skgp.core.training.plan import Plan
 from skgp.exceptions import NotPositiveDefiniteError
-from skgp.fitting.copies import with_copies
+from skgp.fitting.copies import copy_probability, with_copies
 from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.rows import Rows
-from skgp.fitting.search import Search, falls_short, is_ahead
+from skgp.fitting.search import Search, falls_short, is_ahead, scores_of_rows
 from skgp.fitting.stacking import (
     can_be_stacked,
     mixed_recipe,
@@ -146,6 +146,7 @@ class UntrainedGP:
         of_rows, whole = fold.scores_of_rows(recipe, model), self.folded.whole
         scaled = scaled_table(whole.rows, fold.table, whole.like)
         share = self._share(model, of_rows, fold)
+        copied = self._copy_probability(recipe, model, fold)
         if share < 1.0:
             table = scaled if share > 0.0 else whole  # both models of a mixture see the same rows
             with suppress(NotPositiveDefiniteError):
@@ -154,12 +155,10 @@ class UntrainedGP:
                 if loss < self.loss + _CLEARLY and share == 0.0:
                     its_own = History([loss], list(self.search.scores))
                     kept = Kept(untrained_gp, its_own, table, self.search.coverage)
-                    held_out = [part.held_out for part in self.folded.folds]
-                    given = untrained_gp, table, held_out, self.search.of_rows
-                    return with_copies(self.recipe, *given), kept
+                    return with_copies(self.recipe, untrained_gp, table, copied), kept
                 if loss < self.loss + _CLEARLY:
                     return mixed_recipe(recipe, self.recipe, untrained_gp, table, share), None
-        return with_copies(recipe, model, scaled, [fold.held_out], of_rows), None
+        return with_copies(recipe, model, scaled, copied), None
 
     def _share(self, model: Model, of_rows: Array, fold: Fold) -> float:
         """The share of a trained model in predictions, by its scores of held-out rows.
@@ -170,6 +169,14 @@ class UntrainedGP:
             given = self.search.of_rows[0], fold.held_out.weights, rows_for_untrained(model)
             return share_of_first(of_rows[0], *given)
         return 1.0 if self.yields_to(of_rows, fold) else 0.0
+
+    def _copy_probability(self, recipe: Recipe, model: Model, fold: Fold) -> float:
+        """As `copy_probability`, by all rows: few copies are among those that are held out."""
+        table = scaled_table(self.folded.whole.rows, fold.table, fold.table.like)
+        if not model.has_plain_noise(table):
+            return 0.0
+        fitted = recipe.conditioned(model.eval(), fold.table)
+        return copy_probability(fitted, [table], scores_of_rows(fitted, table))
 
 
 @torch.no_grad()

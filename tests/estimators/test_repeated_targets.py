@@ -12,6 +12,7 @@ from skgp.files import load, save
 from skgp.fitting import copies as fitting_copies
 from skgp.fitting import cross_validation
 from skgp.fitting.copies import probability_of_copies
+from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.scoring import crps, nll
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
@@ -143,6 +144,22 @@ def test_all_predictions_agree(make, share, fitted) -> None:
         _, cov = model.predict(new, return_cov=True)
         assert_allclose(np.diag(cov), dist.var())
         assert_allclose(np.cov(drawn), cov, atol=0.05)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize("make", BOTH)
+def test_several_batches(make, is_kept, monkeypatch) -> None:
+    monkeypatch.setattr(UntrainedGP, "yields_to", lambda *given: not is_kept)
+    rows = _entered_twice(200, 60)
+    X, y = rows[0][:-30], rows[1][:-30]
+    model = make(batch_size=50, **FEW).fit(X, y)
+    assert (model.n_iter_ == 1) is is_kept
+    assert model.copy_probability_ == pytest.approx(30.0 / 31.0)
+    dist, plain = model.predict_dist(rows[0]), make(batch_size=50, **FEW).fit(X[:200], y[:200])
+    assert plain.copy_probability_ == 0.0
+    assert nll(y[-30:], dist[200:230]) < -3.0
+    assert nll(rows[1][-30:], dist[-30:]) < -3.0
+    assert nll(y[:200], plain.predict_dist(X[:200])) > 0.0
 
 
 def test_held_out_copies_are_scored_as_they_are_predicted(fitted) -> None:
