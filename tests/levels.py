@@ -71,14 +71,13 @@ LEVELS = (
     ),
     (
         "skgp.fitting.residual_noise",
-        "skgp.fitting.untrained_gp",
         "skgp.recipes.chain",
         "skgp.recipes.laplace",
         "skgp.recipes.losses",
         "skgp.recipes.mixing",
         "skgp.recipes.features",
     ),
-    ("skgp.fitting.cross_validation", "skgp.recipes.spec"),
+    ("skgp.fitting.cross_validation", "skgp.fitting.untrained_gp", "skgp.recipes.spec"),
     ("skgp.recipes.stack",),
     (
         "skgp.recipes.classes",

@@ -62,7 +62,7 @@ def with_residual_noise(
     scored = folded.scored(replace(recipe, conditioned=as_trained), models)
     if not scored.scores:
         return recipe, search
-    each = _OPTIMISM / folded.whole.n_data
+    each = _OPTIMISM / sum(folded.weights)
     of_rows = scored.of_rows - [[each], [0.0]]
     scored = scored._replace(scores=[scored.scores[0] - each], of_rows=of_rows)
     if scored.scores[0] <= search.scores[0]:

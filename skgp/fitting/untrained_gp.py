@@ -20,6 +20,7 @@ from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
+from skgp.fitting.residual_noise import with_residual_noise
 from skgp.fitting.rows import Rows
 from skgp.fitting.search import Search, falls_short, is_ahead, scores_of_rows
 from skgp.fitting.stacking import (
@@ -118,6 +119,7 @@ class UntrainedGP:
         with suppress(NotPositiveDefiniteError):
             scored = folded.first_model(untrained_gp, alike.table, copy.deepcopy(rng))
             search = folded.scored(untrained_gp, [scored])
+            untrained_gp, search = with_residual_noise(untrained_gp, search, folded)
             if search.scores:
                 loss = _loss(untrained_gp, scored, alike.table)
                 return cls(untrained_gp, folded, copy.deepcopy(rng), search, loss)
