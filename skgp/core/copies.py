@@ -128,11 +128,13 @@ def targets_of_others(keys: Keys, y: Array, counts: Array) -> FloatArray:
     n_low, n_high, n_rows = (
         np.bincount(number, counts * part)[number] for part in (y == low, y == high, y == y)
     )
-    all_equal = (low == high) & (n_rows > 1.0)
-    without_low = (y == low) & (n_low == 1.0) & (n_high == n_rows - 1.0)
-    without_high = (y == high) & (n_high == 1.0) & (n_low == n_rows - 1.0)
-    others = np.where(without_low, high, np.where(without_high, low, np.nan))
-    return np.where(all_equal, low, others)
+    # All others are at one end, if those at this end are all rows but one.
+    is_lowest, is_highest = (
+        (y == low) & (n_high == n_rows - 1.0),
+        (y == high) & (n_low == n_rows - 1.0),
+    )
+    others = np.where(is_lowest, high, np.where(is_highest, low, np.nan))
+    return np.where((low == high) & (n_rows > 1.0), low, others)
 
 
 def _range(number: npt.NDArray[np.intp], y: Array) -> tuple[FloatArray, FloatArray]:

@@ -82,6 +82,12 @@ def test_near_targets_are_no_copies() -> None:
     assert probability_of_copies(keys, rows, 1e-5) == 0.0
 
 
+def test_the_density_has_to_gain() -> None:
+    keys, rows = _simulated(0.3, _normals, 300)
+    assert probability_of_copies(keys, rows, 1e-5) > 0.2
+    assert probability_of_copies(keys, rows, 4.0) == 0.0
+
+
 def test_one_pair_says_nothing() -> None:
     assert probability_of_copies(*_simulated(1.0, _normals, 1), 1e-5) == 0.0
     assert probability_of_copies(*_simulated(1.0, _normals, 2), 1e-5) == pytest.approx(2.0 / 3.0)
