@@ -37,7 +37,6 @@ from skgp.fitting.arguments import (
 )
 from skgp.fitting.checkpoint import open_recording
 from skgp.fitting.chunk import Stream, fit_chunk, without_outliers
-from skgp.fitting.coverage import coverage_of
 from skgp.fitting.cross_validation import found_plan
 from skgp.fitting.diagnosis import diagnose, hidden_values, remedies
 from skgp.fitting.fit import (
@@ -239,8 +238,8 @@ class Estimator(CallbackSupportMixin, BaseEstimator, ABC):
         self.n_samples_seen_ = table.n_data
         self._n_rows_seen = self._n_rows_fitted = ranks.count(n_seen)
         root.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
-        if fold is not None and instead is None:
-            coverage = coverage_of(self.model_, fold.held_out)
+        if fold is not None and instead is None:  # a GP of all rows knows those held out
+            coverage = fold.coverage(self.model_ if untrained is None else model)
         return diagnose(self.model_, history, plan, table, coverage, search, self.get_params(False))
 
     def _prepared(

@@ -33,6 +33,7 @@ from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
 _CHUNK: Final = 2048  # rows whose loss is computed at once
+_MOST_MIXED: Final = 3000  # different inputs of a regression: with more, predictions take long
 _CLEARLY: Final = 0.1  # nats per row that a model of all rows may be worse than the scored one
 
 
@@ -119,7 +120,8 @@ class UntrainedGP:
         with suppress(NotPositiveDefiniteError):
             scored = folded.first_model(untrained_gp, alike.table, copy.deepcopy(rng))
             search = folded.scored(untrained_gp, [scored])
-            untrained_gp, search = with_residual_noise(untrained_gp, search, folded)
+            if _is_short(whole.X):
+                untrained_gp, search = with_residual_noise(untrained_gp, search, folded)
             if search.scores:
                 loss = _loss(untrained_gp, scored, alike.table)
                 return cls(untrained_gp, folded, copy.deepcopy(rng), search, loss)
@@ -137,7 +139,7 @@ class UntrainedGP:
     def chosen(
         self, recipe: Recipe, model: Model, history: History, fold: Fold
     ) -> tuple[Recipe, Kept | None]:
-        """What predicts after a model has been trained: it, the GP, or, of classes, both.
+        """What predicts after a model has been trained: it, the GP, or both.
 
         Returns the recipe of the predictions, and the GP if it alone is kept. The trained model
         alone is kept if it was interrupted, or if the GP of all rows has no Cholesky factor or a
@@ -159,15 +161,13 @@ class UntrainedGP:
                     kept = Kept(untrained_gp, its_own, table, self.search.coverage)
                     return with_copies(self.recipe, untrained_gp, table, copied), kept
                 if loss < self.loss + _CLEARLY:
-                    return mixed_recipe(recipe, self.recipe, untrained_gp, table, share), None
+                    recipe = mixed_recipe(recipe, self.recipe, untrained_gp, table, share)
         return with_copies(recipe, model, scaled, copied), None
 
     def _share(self, model: Model, of_rows: Array, fold: Fold) -> float:
-        """The share of a trained model in predictions, by its scores of held-out rows.
-
-        Regressors are not mixed here: with thousands of inducing inputs each prediction takes long.
-        """
-        if isinstance(model.likelihood, ClassLikelihood) and can_be_stacked(model):
+        """The share of a trained model in predictions, by its scores of held-out rows."""
+        is_mixed = isinstance(model.likelihood, ClassLikelihood) or _is_short(self.folded.whole.X)
+        if is_mixed and can_be_stacked(model):
             given = self.search.of_rows[0], fold.held_out.weights, rows_for_untrained(model)
             return share_of_first(of_rows[0], *given)
         return 1.0 if self.yields_to(of_rows, fold) else 0.0
@@ -179,6 +179,10 @@ class UntrainedGP:
             return 0.0
         fitted = recipe.conditioned(model.eval(), fold.table)
         return copy_probability(fitted, [table], scores_of_rows(fitted, table))
+
+
+def _is_short(X: Array) -> bool:
+    return len(np.unique(row_keys(X))) <= _MOST_MIXED
 
 
 @torch.no_grad()
