@@ -89,13 +89,13 @@ SHARED: Final[dict[str, str]] = {
             2005.
         """,
     "averages": """\
-        With normal noise, one output and one batch of rows, predictions are a mixture of the
-        trained model and an untrained GP (see `n_inducing`). The weights maximise the log density
-        of held-out rows (stacking; Yao et al. 2018), and a model with a weight below 0.05 is left
-        out. Few rows leave hyper-parameters uncertain: up to 650 distinct inputs and 64
-        lengthscales, the untrained GP is itself the equal mixture of 16 GPs, whose lengthscales,
-        variances and noise variances are drawn from a Laplace approximation of their posterior
-        (MacKay 1992). Where residuals of held-out rows are clearly not normal, the noise of that GP
+        With normal noise, one output and one batch of rows, or up to 3,000 distinct inputs in up to
+        twenty batches, predictions are a mixture of the trained model and an untrained GP (see
+        `n_inducing`). The weights maximise the log density of held-out rows (stacking; Yao et al.
+        2018), and a model with a weight below 0.05 is left out. Few rows leave hyper-parameters
+        uncertain: up to 650 distinct inputs and 64 lengthscales, the untrained GP is itself the
+        equal mixture of 16 GPs, whose lengthscales, variances and noise variances are drawn from a
+        Laplace approximation of their posterior (MacKay 1992). Where residuals of held-out rows are clearly not normal, the noise of that GP
         is a mixture of three normals that is fitted to these residuals. Where training rows of
         equal inputs have the same target more often than by chance (rows that were entered twice),
         predictions at inputs of training rows give their target that probability

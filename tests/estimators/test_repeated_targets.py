@@ -10,9 +10,8 @@ from skgp.core.copies import Copies
 from skgp.core.subsample import row_keys
 from skgp.files import load, save
 from skgp.fitting import copies as fitting_copies
-from skgp.fitting import cross_validation
+from skgp.fitting import cross_validation, untrained_gp
 from skgp.fitting.copies import probability_of_copies
-from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.scoring import crps, nll
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
@@ -155,7 +154,7 @@ def test_all_predictions_agree(make, share, fitted) -> None:
 @pytest.mark.parametrize("is_kept", [True, False])
 @pytest.mark.parametrize("make", BOTH)
 def test_several_batches(make, is_kept, monkeypatch) -> None:
-    monkeypatch.setattr(UntrainedGP, "yields_to", lambda *given: not is_kept)
+    monkeypatch.setattr(untrained_gp, "share_of_first", lambda *given: 0.0 if is_kept else 1.0)
     rows = _entered_twice(200, 60)
     X, y = rows[0][:-30], rows[1][:-30]
     model = make(batch_size=50, **FEW).fit(X, y)
