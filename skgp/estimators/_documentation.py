@@ -95,13 +95,13 @@ SHARED: Final[dict[str, str]] = {
         2018), and a model with a weight below 0.05 is left out. Few rows leave hyper-parameters
         uncertain: up to 650 distinct inputs and 64 lengthscales, the untrained GP is itself the
         equal mixture of 16 GPs, whose lengthscales, variances and noise variances are drawn from a
-        Laplace approximation of their posterior (MacKay 1992). Where residuals of held-out rows are clearly not normal, the noise of that GP
-        is a mixture of three normals that is fitted to these residuals. Where training rows of
-        equal inputs have the same target more often than by chance (rows that were entered twice),
-        predictions at inputs of training rows give their target that probability
-        (`copy_probability_`), and their variance can be less than `noise_variance_`.
-        `lengthscales_` and `stack_` belong to the trained model or, if it is left out, to the mode
-        of that posterior. `noise_variance_` is the mean over the mixture.
+        Laplace approximation of their posterior (MacKay 1992). Where residuals of held-out rows are
+        clearly not normal, the noise of that GP is a mixture of three normals that is fitted to
+        these residuals. Where training rows of equal inputs have the same target more often than by
+        chance (rows that were entered twice), predictions at inputs of training rows give their
+        target that probability (`copy_probability_`), and their variance can be less than
+        `noise_variance_`. `lengthscales_` and `stack_` belong to the trained model or, if it is
+        left out, to the mode of that posterior. `noise_variance_` is the mean over the mixture.
         """,
     "class_averages": """\
         With `n_inducing="auto"`, two or ordered classes, up to twenty batches and 5,000 distinct
