@@ -125,15 +125,11 @@ def targets_of_others(keys: Keys, y: Array, counts: Array) -> FloatArray:
     _, number = np.unique(keys, return_inverse=True)
     low, high = _range(number, y)
     low, high = low[number], high[number]
-    n_low, n_high, n_rows = (
-        np.bincount(number, counts * part)[number] for part in (y == low, y == high, y == y)
-    )
-    # All others are at one end, if those at this end are all rows but one.
-    is_lowest, is_highest = (
-        (y == low) & (n_high == n_rows - 1.0),
-        (y == high) & (n_low == n_rows - 1.0),
-    )
-    others = np.where(is_lowest, high, np.where(is_highest, low, np.nan))
+    at_ends = counts * (y == low), counts * (y == high), counts
+    n_low, n_high, n_rows = (np.bincount(number, part)[number] for part in at_ends)
+    # A single row at one end has others that are equal if all of them are at the other end.
+    others = np.where((y == low) & (n_high == n_rows - 1.0), high, np.nan)
+    others = np.where((y == high) & (n_low == n_rows - 1.0), low, others)
     return np.where((low == high) & (n_rows > 1.0), low, others)
 
 

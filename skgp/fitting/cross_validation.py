@@ -75,19 +75,16 @@ def found_plan(
         return recipe, models, found, search
     held_out = [fold.held_out for fold in folded.folds]
     share = _share(models[0], search, untrained, held_out, len(whole))
+    of_rows = mixed_scores(search.of_rows, untrained.of_rows, share)
+    probability = copy_probability(models[0], held_out, of_rows)
     if share < 1.0:
         with suppress(NotPositiveDefiniteError):
             model = folded.first_model(untrained_gp, whole, copy.deepcopy(rng))
             if share == 0.0:
                 no_training = replace(limited_plan(plan, 1), schedule=no_step)
-                probability = copy_probability(model, held_out, untrained.of_rows)
                 untrained_gp = with_copies(untrained_gp, model, whole, probability)
                 return untrained_gp, [model], no_training, untrained
             recipe = mixed_recipe(recipe, untrained_gp, model, whole, share)
-            of_rows = mixed_scores(search.of_rows, untrained.of_rows, share)
-            probability = copy_probability(model, held_out, of_rows)
-            return with_copies(recipe, model, whole, probability), models, found, search
-    probability = copy_probability(models[0], held_out, search.of_rows)
     return with_copies(recipe, models[0], whole, probability), models, found, search
 
 

@@ -62,6 +62,8 @@ def mixed_scores(first: Array, second: Array, share: float) -> Array:
 
     The CRPS is that of the model that has the better one, which a mixture is mostly close to.
     """
+    if share in (0.0, 1.0):
+        return first if share else second
     density = np.logaddexp(np.log(share) + first[0], np.log1p(-share) + second[0])
     return np.stack([density, max(first[1], second[1], key=np.mean)])
 

@@ -182,6 +182,7 @@ class UntrainedGP:
 
 
 def _is_short(X: Array) -> bool:
+    """Whether predictions may mix a trained regressor with a GP of these inputs."""
     return len(np.unique(row_keys(X))) <= _MOST_MIXED
 
 
