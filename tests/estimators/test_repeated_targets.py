@@ -141,14 +141,14 @@ def test_all_predictions_agree(make, share, fitted) -> None:
     assert_allclose(mean, dist.mean())
     assert_allclose(std, dist.std())
     assert_allclose(model.predict_latent(new).mean(), before.mean())
-    drawn = model.sample_y(new, 2000, random_state=0)
+    drawn = model.sample_y(new, 1000, random_state=0)
     for draws, row in zip(drawn, new, strict=True):
         of_row = model.predict_dist(row[None])
         assert kstest(draws, lambda y, of_row=of_row: of_row.cdf(y[None])[0]).pvalue > 1e-3
     if make is PPGPRRegressor:  # whose hidden functions are not sampled
         _, cov = model.predict(new, return_cov=True)
         assert_allclose(np.diag(cov), dist.var())
-        assert_allclose(np.cov(drawn), cov, atol=0.05)
+        assert_allclose(np.cov(drawn), cov, atol=0.07)
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

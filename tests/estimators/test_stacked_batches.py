@@ -12,7 +12,7 @@ from skgp.fitting import residual_noise, untrained_gp
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {
     "batch_size": 50,
-    "max_iter": 20,
+    "max_iter": 5,
     "random_state": 0,
     "normalize_X": False,
     "normalize_y": False,
@@ -29,7 +29,7 @@ def _skewed(n: int, seed: int = 0):
 def fitted(monkeypatch):
     """Fits with a share of the trained model that is given."""
 
-    def fit(make, share, n=400, **params):
+    def fit(make, share, n=200, **params):
         monkeypatch.setattr(untrained_gp, "share_of_first", lambda *given: share)
         return make(**{**FEW, **params}).fit(*_skewed(n))
 
@@ -56,13 +56,13 @@ def test_the_share_is_that_of_held_out_rows(make, monkeypatch) -> None:
         return 1.0
 
     monkeypatch.setattr(untrained_gp, "share_of_first", noted)
-    make(**FEW).fit(*_skewed(400))
-    assert seen == [(40, 40, 40.0, 4.0)]
+    make(**FEW).fit(*_skewed(200))
+    assert seen == [(20, 20, 20.0, 4.0)]
 
 
 def test_the_noise_is_not_normal(fitted, monkeypatch) -> None:
     new, y = _skewed(500, seed=1)
-    many = {"n": 1000, "batch_size": 400, "max_iter": 2}
+    many = {"n": 500, "batch_size": 200, "validation_fraction": 0.2, "max_iter": 2}
     model = fitted(PPGPRRegressor, 0.0, **many)
     assert model.model_.source.noise is not None
     monkeypatch.setattr(residual_noise, "_OPTIMISM", np.inf)
@@ -89,17 +89,17 @@ def test_coverage_is_that_of_the_trained_model(share, fitted, monkeypatch) -> No
     for each in (1.0, share):
         fitted(DSPPRegressor, each)
     assert coverages[0] == coverages[1]
-    assert coverages[0].total == 40.0
+    assert coverages[0].total == 20.0
 
 
 def test_with_more_inputs_one_model_is_kept(monkeypatch) -> None:
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 399)
+    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 199)
     monkeypatch.setattr(untrained_gp, "share_of_first", lambda *given: 0.3)
-    model = PPGPRRegressor(**FEW).fit(*_skewed(400))
+    model = PPGPRRegressor(**FEW).fit(*_skewed(200))
     assert model.stacking_weights_[0] in (0.0, 1.0)
     assert model.model_.source.noise is None
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 400)
-    assert PPGPRRegressor(**FEW).fit(*_skewed(400)).stacking_weights_[0] == 0.3
+    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 200)
+    assert PPGPRRegressor(**FEW).fit(*_skewed(200)).stacking_weights_[0] == 0.3
 
 
 def test_files_and_streams(fitted, tmp_path) -> None:
