@@ -5,9 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgp import DSPPRegressor, PPGPRRegressor
-from skgp.estimators import _estimator
 from skgp.files import load, save
 from skgp.fitting import residual_noise, untrained_gp
+from skgp.fitting.folds import Fold
+from skgp.fitting.model import Layers
+from skgp.fitting.stacking import StackedLayers
+from skgp.fitting.untrained_gp import UntrainedGP
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {
@@ -76,30 +79,33 @@ def test_the_noise_is_not_normal(fitted, monkeypatch) -> None:
     assert more.best_validation_score_ - model.best_validation_score_ == pytest.approx(0.04)
 
 
-@pytest.mark.parametrize("share", [0.3, 1.0])
-def test_coverage_is_that_of_the_trained_model(share, fitted, monkeypatch) -> None:
+def test_coverage_is_that_of_the_trained_model(fitted, monkeypatch) -> None:
     """A GP of all rows knows the targets of those that were held out."""
-    coverages, diagnose = [], _estimator.diagnose
+    judged, coverage = [], Fold.coverage
 
-    def noted(model, history, plan, table, coverage, *others):
-        coverages.append(coverage)
-        return diagnose(model, history, plan, table, coverage, *others)
+    def noted(fold, model):
+        judged.append(model)
+        return coverage(fold, model)
 
-    monkeypatch.setattr(_estimator, "diagnose", noted)
-    for each in (1.0, share):
-        fitted(DSPPRegressor, each)
-    assert coverages[0] == coverages[1]
-    assert coverages[0].total == 20.0
+    monkeypatch.setattr(Fold, "coverage", noted)
+    model = fitted(DSPPRegressor, 0.3)
+    assert type(model.model_.source) is StackedLayers
+    assert type(judged[-1].source) is Layers
+    assert judged[-1].stack.top.Z.shape == model.model_.stack.top.Z.shape
 
 
 def test_with_more_inputs_one_model_is_kept(monkeypatch) -> None:
+    monkeypatch.setattr(residual_noise, "_OPTIMISM", -1e6)
+    monkeypatch.setattr(UntrainedGP, "yields_to", lambda *given: False)
     monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 199)
     monkeypatch.setattr(untrained_gp, "share_of_first", lambda *given: 0.3)
     model = PPGPRRegressor(**FEW).fit(*_skewed(200))
-    assert model.stacking_weights_[0] in (0.0, 1.0)
+    assert_array_equal(model.stacking_weights_, [0.0, 1.0])
     assert model.model_.source.noise is None
     monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 200)
-    assert PPGPRRegressor(**FEW).fit(*_skewed(200)).stacking_weights_[0] == 0.3
+    model = PPGPRRegressor(**FEW).fit(*_skewed(200))
+    assert_array_equal(model.stacking_weights_, [0.3, 0.7])
+    assert model.model_.source.other.source.noise is not None
 
 
 def test_files_and_streams(fitted, tmp_path) -> None:
