@@ -121,8 +121,10 @@ def scores(estimator: Any, rows: Split) -> dict[str, Any]:
     if hasattr(estimator, "noise_variance_"):
         noise = estimator.noise_variance_
         values["noise_variance"] = np.asarray(noise).tolist()
-        # Copies of training rows may have less variance than other rows have noise.
-        values["noise_fraction"] = float(np.minimum(noise / dist.var(), 1.0).mean())
+        if getattr(estimator, "copy_probability_", 0.0) > 0.0:
+            # Copies of training rows may have less variance than other rows have noise.
+            noise = np.minimum(noise, dist.var())
+        values["noise_fraction"] = float(scoring.noise_fraction(dist, noise).mean())
     if len(rows.validation[1]):
         dist = estimator.predict_dist(rows.validation[0])
         values["validation_NLL"] = scoring.joint_nll(rows.validation[1], dist)

@@ -120,7 +120,7 @@ def stacking_weights(estimator: Any) -> Array:
 
 
 def copy_probability(estimator: Any) -> float:
-    """With which a row repeats the target of training rows of the same inputs; zero if unknown."""
+    """Probability that a row repeats the target of training rows with the same inputs."""
     copies = _model(estimator).copies
     return 0.0 if copies is None else copies.probability
 

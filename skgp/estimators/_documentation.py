@@ -97,11 +97,12 @@ SHARED: Final[dict[str, str]] = {
         equal mixture of 16 GPs, whose lengthscales, variances and noise variances are drawn from a
         Laplace approximation of their posterior (MacKay 1992). Where residuals of held-out rows are
         clearly not normal, the noise of that GP is a mixture of three normals that is fitted to
-        these residuals. Where training rows of equal inputs have the same target more often than by
-        chance (rows that were entered twice), predictions at inputs of training rows give their
-        target that probability (`copy_probability_`), and their variance can be less than
-        `noise_variance_`. `lengthscales_` and `stack_` belong to the trained model or, if it is
-        left out, to the mode of that posterior. `noise_variance_` is the mean over the mixture.
+        these residuals. If training rows with equal inputs have the same target more often than by
+        chance (rows that were entered twice), a prediction at the inputs of a training row repeats
+        its target with the probability `copy_probability_`, and its variance can be less than
+        `noise_variance_`. Whole weights count as repeated rows. `lengthscales_` and `stack_` belong
+        to the trained model or, if it is left out, to the mode of that posterior. `noise_variance_`
+        is the mean over the mixture.
         """,
     "class_averages": """\
         With `n_inducing="auto"`, two or ordered classes, up to twenty batches and 5,000 distinct
@@ -120,8 +121,8 @@ SHARED: Final[dict[str, str]] = {
         """,
     "copy_probability": """\
         copy_probability_ : float
-            With which a row of the inputs of a training row has its target, too, see
-            `n_inducing`; zero if none is expected to.
+            Probability that a row with the inputs of a training row repeats its target; zero if
+            the training rows show no copies. See Notes.
         """,
     "fitted_embedding": """\
         Attributes

@@ -1,5 +1,7 @@
 """Predictions at inputs of training rows, where rows were entered twice."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,7 +13,8 @@ from skgp.core.subsample import row_keys
 from skgp.files import load, save
 from skgp.fitting import copies as fitting_copies
 from skgp.fitting import cross_validation, untrained_gp
-from skgp.fitting.copies import probability_of_copies
+from skgp.fitting.copies import copy_probability, probability_of_copies
+from skgp.fitting.table import Scale
 from skgp.scoring import crps, nll
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
@@ -90,6 +93,30 @@ def test_the_density_has_to_gain() -> None:
 def test_one_pair_says_nothing() -> None:
     assert probability_of_copies(*_simulated(1.0, _normals, 1), 1e-5) == 0.0
     assert probability_of_copies(*_simulated(1.0, _normals, 2), 1e-5) == pytest.approx(2.0 / 3.0)
+
+
+class _Rows(SimpleNamespace):
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def test_tables_have_units_of_their_own() -> None:
+    keys, (y, weights, log_density, crps) = _simulated(0.5, _normals, 200)
+    model = SimpleNamespace(has_plain_noise=lambda table: True)
+    model.likelihood = SimpleNamespace(noise_floor=1e-5)
+    tables, scores = [], []
+    for rows, unit in ((slice(150), 1.0), (slice(150, None), 40.0)):
+        scale = Scale(np.zeros((1, 1)), None, enabled=False)
+        scale.unit = np.array([unit])
+        given = {"X": keys[rows, None].astype(float), "Y": y[rows, None], "y_scale": scale}
+        tables.append(_Rows(weights=weights[rows], **given))
+        scores.append([log_density[rows] + np.log(unit), -crps[rows] / unit])
+    found = copy_probability(model, tables, np.hstack(scores))
+    expected = probability_of_copies(keys, np.stack([y, weights, log_density, crps]), 1e-5)
+    assert found == pytest.approx(expected, rel=1e-12)
+    assert 0.4 < found < 0.55
+    model.has_plain_noise = lambda table: table is not tables[1]
+    assert copy_probability(model, tables, np.hstack(scores)) == 0.0
 
 
 def test_weights_that_count_are_copies() -> None:

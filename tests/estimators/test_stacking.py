@@ -9,7 +9,7 @@ from skgp import DSPPRegressor, PPGPRRegressor
 from skgp.files import load, save
 from skgp.fitting import cross_validation
 from skgp.fitting.model import Layers
-from skgp.fitting.stacking import StackedLayers, share_of_first
+from skgp.fitting.stacking import StackedLayers, mixed_scores, share_of_first
 from skgp.recipes.laplace import LaplaceLayers
 from skgp.scoring import noise_fraction
 
@@ -36,6 +36,16 @@ def fitted(monkeypatch):
 def _score(share, first, second, weights, n_more):
     mixed = np.log(share * np.exp(first) + (1.0 - share) * np.exp(second))
     return weights @ mixed + n_more * np.log(1.0 - share)
+
+
+def test_scores_of_a_mixture(rng) -> None:
+    first, second = rng.normal(-1.0, 1.0, (2, 2, 9))
+    first[1] -= 5.0  # the worse CRPS
+    density, crps = mixed_scores(first, second, 0.3)
+    assert_allclose(density, np.log(0.3 * np.exp(first[0]) + 0.7 * np.exp(second[0])))
+    assert_array_equal(crps, second[1])
+    assert_array_equal(mixed_scores(first, second, 1.0), first)
+    assert_array_equal(mixed_scores(first, second, 0.0), second)
 
 
 @pytest.mark.parametrize("n_more", [0.0, 4.0])
