@@ -100,7 +100,14 @@ class _Rows(SimpleNamespace):
         return len(self.X)
 
 
-def test_tables_have_units_of_their_own() -> None:
+def test_tables_have_units_of_their_own(monkeypatch) -> None:
+    seen = []
+
+    def noted(keys, rows, var):
+        seen.append(rows)
+        return probability_of_copies(keys, rows, var)
+
+    monkeypatch.setattr(fitting_copies, "probability_of_copies", noted)
     keys, (y, weights, log_density, crps) = _simulated(0.5, _normals, 200)
     model = SimpleNamespace(has_plain_noise=lambda table: True)
     model.likelihood = SimpleNamespace(noise_floor=1e-5)
@@ -114,6 +121,7 @@ def test_tables_have_units_of_their_own() -> None:
     found = copy_probability(model, tables, np.hstack(scores))
     expected = probability_of_copies(keys, np.stack([y, weights, log_density, crps]), 1e-5)
     assert found == pytest.approx(expected, rel=1e-12)
+    assert_allclose(seen[0], [y, weights, log_density, crps], rtol=1e-9)
     assert 0.4 < found < 0.55
     model.has_plain_noise = lambda table: table is not tables[1]
     assert copy_probability(model, tables, np.hstack(scores)) == 0.0
