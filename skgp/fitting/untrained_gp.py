@@ -26,6 +26,7 @@ from skgp.fitting.search import Search, falls_short, is_ahead, scores_of_rows
 from skgp.fitting.stacking import (
     can_be_stacked,
     mixed_recipe,
+    mixed_scores,
     rows_for_untrained,
     share_of_first,
 )
@@ -33,7 +34,10 @@ from skgp.fitting.table import Table
 
 _MOST_BATCHES: Final = 20  # of a data set, however few distinct inputs it has
 _CHUNK: Final = 2048  # rows whose loss is computed at once
-_MOST_MIXED: Final = 3000  # different inputs of a regression: with more, predictions take long
+_FEW_INPUTS: Final = 3000  # of a regression, up to which any mixture is worth its time
+# Nats per row of held-out rows that a mixture of more inputs has to gain: predictions then take
+# about six times as long.
+_LEAST_GAIN: Final = 0.02
 _CLEARLY: Final = 0.1  # nats per row that a model of all rows may be worse than the scored one
 
 
@@ -120,8 +124,7 @@ class UntrainedGP:
         with suppress(NotPositiveDefiniteError):
             scored = folded.first_model(untrained_gp, alike.table, copy.deepcopy(rng))
             search = folded.scored(untrained_gp, [scored])
-            if _is_short(whole.X):
-                untrained_gp, search = with_residual_noise(untrained_gp, search, folded)
+            untrained_gp, search = with_residual_noise(untrained_gp, search, folded)
             if search.scores:
                 loss = _loss(untrained_gp, scored, alike.table)
                 return cls(untrained_gp, folded, copy.deepcopy(rng), search, loss)
@@ -166,11 +169,14 @@ class UntrainedGP:
 
     def _share(self, model: Model, of_rows: Array, fold: Fold) -> float:
         """The share of a trained model in predictions, by its scores of held-out rows."""
-        is_mixed = isinstance(model.likelihood, ClassLikelihood) or _is_short(self.folded.whole.X)
-        if is_mixed and can_be_stacked(model):
-            given = self.search.of_rows[0], fold.held_out.weights, rows_for_untrained(model)
-            return share_of_first(of_rows[0], *given)
-        return 1.0 if self.yields_to(of_rows, fold) else 0.0
+        if not can_be_stacked(model):
+            return 1.0 if self.yields_to(of_rows, fold) else 0.0
+        untrained, weights = self.search.of_rows, fold.held_out.weights
+        share = share_of_first(of_rows[0], untrained[0], weights, rows_for_untrained(model))
+        if isinstance(model.likelihood, ClassLikelihood) or self.folded.n_distinct <= _FEW_INPUTS:
+            return share
+        gains = mixed_scores(of_rows, untrained, share)[0] - of_rows[0]
+        return share if np.average(gains, weights=weights) > _LEAST_GAIN else 1.0
 
     def _copy_probability(self, recipe: Recipe, model: Model, fold: Fold) -> float:
         """As `copy_probability`, by all rows: few copies are among those that are held out."""
@@ -179,11 +185,6 @@ class UntrainedGP:
             return 0.0
         fitted = recipe.conditioned(model.eval(), fold.table)
         return copy_probability(fitted, [table], scores_of_rows(fitted, table))
-
-
-def _is_short(X: Array) -> bool:
-    """Whether predictions may mix a trained regressor with a GP of these inputs."""
-    return len(np.unique(row_keys(X))) <= _MOST_MIXED
 
 
 @torch.no_grad()
