@@ -89,20 +89,20 @@ SHARED: Final[dict[str, str]] = {
             2005.
         """,
     "averages": """\
-        With normal noise, one output and one batch of rows, or up to 3,000 distinct inputs in up to
-        twenty batches, predictions are a mixture of the trained model and an untrained GP (see
-        `n_inducing`). The weights maximise the log density of held-out rows (stacking; Yao et al.
-        2018), and a model with a weight below 0.05 is left out. Few rows leave hyper-parameters
-        uncertain: up to 650 distinct inputs and 64 lengthscales, the untrained GP is itself the
-        equal mixture of 16 GPs, whose lengthscales, variances and noise variances are drawn from a
-        Laplace approximation of their posterior (MacKay 1992). Where residuals of held-out rows are
-        clearly not normal, the noise of that GP is a mixture of three normals that is fitted to
-        these residuals. If training rows with equal inputs have the same target more often than by
-        chance (rows that were entered twice), a prediction at the inputs of a training row repeats
-        its target with the probability `copy_probability_`, and its variance can be less than
-        `noise_variance_`. Whole weights count as repeated rows. `lengthscales_` and `stack_` belong
-        to the trained model or, if it is left out, to the mode of that posterior. `noise_variance_`
-        is the mean over the mixture.
+        With normal noise, one output and up to 20,000 distinct inputs in up to twenty batches,
+        predictions are a mixture of the trained model and an untrained GP (see `n_inducing`). The
+        weights maximise the log density of held-out rows (stacking; Yao et al. 2018), and a model
+        with a weight below 0.05 is left out. Few rows leave hyper-parameters uncertain: up to 650
+        distinct inputs and 64 lengthscales, the untrained GP is itself the equal mixture of 16 GPs,
+        whose lengthscales, variances and noise variances are drawn from a Laplace approximation of
+        their posterior (MacKay 1992). Where residuals of held-out rows are clearly not normal, the
+        noise of that GP is a mixture of three normals that is fitted to these residuals. If
+        training rows with equal inputs have the same target more often than by chance (rows that
+        were entered twice), a prediction at the inputs of a training row repeats its target with
+        the probability `copy_probability_`, and its variance can be less than `noise_variance_`.
+        Whole weights count as repeated rows. `lengthscales_` and `stack_` belong to the trained
+        model or, if it is left out, to the mode of that posterior. `noise_variance_` is the mean
+        over the mixture.
         """,
     "class_averages": """\
         With `n_inducing="auto"`, two or ordered classes, up to twenty batches and 5,000 distinct

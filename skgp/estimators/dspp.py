@@ -57,14 +57,13 @@ class DSPPRegressor(GPRegressor):
         values stand in for all rows. The cost per row and node grows with M^2. A list has a number
         for each layer of GPs, from the inputs upwards; steps are shorter where the last is larger
         than the first. "auto" is 64 up to one batch of rows, where more overfit, or 150 for
-        functions that share them. From one batch up to ten it is three times the square root of
-        the number of rows, at most 300. It is 300 for more rows and for streams. With one output,
-        up to twenty batches and 20,000 distinct inputs, "auto" adds an untrained model with one
-        sigma point, whose top layer has one for each input, or 2,000 beyond 3,000. For one batch,
-        and up to 3,000 distinct inputs, predictions mix both models, with weights from held-out
-        rows; with 3,000 a prediction takes 0.5 ms a row. Beyond, the untrained one is kept, unless
-        the other is clearly better on held-out rows: in log density by more than one standard
-        error. With a number there is only the trained model.
+        functions that share them. From one batch up to ten it is three times the square root of the
+        number of rows, at most 300. It is 300 for more rows and for streams. With one output, up to
+        twenty batches and 20,000 distinct inputs, "auto" adds an untrained model with one sigma
+        point, whose top layer has one for each input, or 2,000 beyond 3,000. Predictions mix both
+        models, with weights from held-out rows; beyond 3,000 they do so only if the log density of
+        these rows gains 0.02 per row over the trained model, because they take longer: 0.2 to 0.5
+        ms a row. With a number there is only the trained model.
     $width
     beta_reg : float or "auto", default="auto"
         Weight of the divergences KL(q(u) || p(u)). "auto" is one up to 1,000 rows. For more rows it

@@ -52,11 +52,10 @@ class PPGPRRegressor(GPRegressor):
         for all rows. More of them follow finer detail; the cost per row grows with M^2. With
         covariance="decoupled" these serve the variance. "auto" is 300, but with one output and up
         to 600 distinct inputs the number of these. Up to 20,000 distinct inputs (and twenty
-        batches) "auto" adds an untrained model, which has all of them, or 2,000 beyond 3,000. For
-        one batch, and up to 3,000 distinct inputs, predictions mix both models, with weights from
-        held-out rows; with 3,000 a prediction takes 0.5 ms a row. Beyond, the untrained one is
-        kept, unless the other is clearly better on held-out rows: in log density by more than one
-        standard error. With a number there is only the trained model.
+        batches) "auto" adds an untrained model, which has all of them, or 2,000 beyond 3,000.
+        Predictions mix both models, with weights from held-out rows; beyond 3,000 they do so only
+        if the log density of these rows gains 0.02 per row over the trained model, because they
+        take longer: 0.2 to 0.5 ms a row. With a number there is only the trained model.
     covariance : {"auto", "decoupled", "full", "diagonal", "delta"}, default="auto"
         Covariance of q(u). "decoupled" (PPGPR-MFD) is diagonal, and mean and variance have
         separate inducing inputs. "delta" is a point with the regulariser -log p(u). "auto" is

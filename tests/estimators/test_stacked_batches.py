@@ -10,7 +10,6 @@ from skgp.fitting import residual_noise, untrained_gp
 from skgp.fitting.folds import Fold
 from skgp.fitting.model import Layers
 from skgp.fitting.stacking import StackedLayers
-from skgp.fitting.untrained_gp import UntrainedGP
 
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {
@@ -94,16 +93,34 @@ def test_coverage_is_that_of_the_trained_model(fitted, monkeypatch) -> None:
     assert judged[-1].stack.top.Z.shape == model.model_.stack.top.Z.shape
 
 
-def test_with_more_inputs_one_model_is_kept(monkeypatch) -> None:
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_with_more_inputs_another_model_has_to_gain(share, monkeypatch) -> None:
+    seen = []
+
+    def noted(*given) -> float:
+        seen.append(given)
+        return share
+
+    def kept(few: int, least: float) -> float:
+        monkeypatch.setattr(untrained_gp, "_FEW_INPUTS", few)
+        monkeypatch.setattr(untrained_gp, "_LEAST_GAIN", least)
+        X, y = _skewed(200)
+        model = PPGPRRegressor(**FEW).fit(X, y, sample_weight=1.0 + (X[:, 1] > 0.0))
+        return model.stacking_weights_[0]
+
+    monkeypatch.setattr(untrained_gp, "share_of_first", noted)
+    assert kept(200, np.inf) == share
+    trained, untrained, weights, _ = seen[-1]
+    gains = np.log(share * np.exp(trained) + (1.0 - share) * np.exp(untrained)) - trained
+    gain = np.average(gains, weights=weights)
+    assert kept(199, gain - 1e-9) == share
+    assert kept(199, gain + 1e-9) == 1.0
+
+
+def test_the_noise_of_more_inputs_is_not_normal(fitted, monkeypatch) -> None:
     monkeypatch.setattr(residual_noise, "_OPTIMISM", -1e6)
-    monkeypatch.setattr(UntrainedGP, "yields_to", lambda *given: False)
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 199)
-    monkeypatch.setattr(untrained_gp, "share_of_first", lambda *given: 0.3)
-    model = PPGPRRegressor(**FEW).fit(*_skewed(200))
-    assert_array_equal(model.stacking_weights_, [0.0, 1.0])
-    assert model.model_.source.noise is None
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 200)
-    model = PPGPRRegressor(**FEW).fit(*_skewed(200))
+    monkeypatch.setattr(untrained_gp, "_FEW_INPUTS", 199)
+    model = fitted(PPGPRRegressor, 0.3)
     assert_array_equal(model.stacking_weights_, [0.3, 0.7])
     assert model.model_.source.other.source.noise is not None
 

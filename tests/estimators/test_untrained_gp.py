@@ -108,8 +108,7 @@ def test_of_many_rows_it_is_the_best_sparse_gp(monkeypatch) -> None:
 @pytest.mark.parametrize("make", BOTH)
 def test_what_is_clearly_ahead_is_kept_as_it_was_trained(make, monkeypatch) -> None:
     X, y = _smooth(160, 0.1)
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 0)
-    monkeypatch.setattr(UntrainedGP, "yields_to", lambda *args: True)
+    monkeypatch.setattr(untrained_gp, "share_of_first", lambda *given: 1.0)
     model = make(**FEW).fit(X, y)
     monkeypatch.setattr(sizes, "_MOST_UNTRAINED_ROWS", 159)
     alone = make(**FEW).fit(X, y)
@@ -278,13 +277,14 @@ def test_a_stream_goes_on_from_it(make) -> None:
 
 
 def test_of_many_rows_density_alone_decides(monkeypatch) -> None:
+    """Where predictions cannot be mixed, as those of outputs that share a function."""
     X, y = _smooth(160, 0.1)
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 0)
+    Y, params = np.column_stack([y, -y]), {**FEW, "n_latents": 1}
     # Ahead in log density and behind in CRPS.
     monkeypatch.setattr(search, "exceeds_its_error", lambda *args: True)
-    assert _n_top(PPGPRRegressor(**FEW).fit(X, y)) == 160
+    assert _n_top(PPGPRRegressor(**params).fit(X, Y)) == 160
     monkeypatch.setattr(search, "_MANY_ROWS", 159)
-    assert _n_top(PPGPRRegressor(**FEW).fit(X, y)) < 160
+    assert _n_top(PPGPRRegressor(**params).fit(X, Y)) < 160
 
 
 @pytest.mark.parametrize("make", BOTH)
@@ -324,9 +324,8 @@ def test_a_trained_model_is_scored_as_it_predicts(monkeypatch) -> None:
         seen.append((trained.of_rows[0], held_out[0]))
         return True
 
-    monkeypatch.setattr(untrained_gp, "_MOST_MIXED", 0)
     monkeypatch.setattr(untrained_gp, "is_ahead", noted)
-    params = {**FEW, "max_iter": 20, "dtype": "float64"}
+    params = {**FEW, "max_iter": 20, "dtype": "float64", "likelihood": "student_t"}
     model = DSPPRegressor(**params, early_stopping="auto").fit(X, y)
     ((scores, held_out),) = seen
     assert_allclose(scores, model.model_.log_densities(held_out), rtol=1e-6)
