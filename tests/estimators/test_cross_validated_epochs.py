@@ -284,6 +284,7 @@ def test_training_ends_where_held_out_rows_no_longer_gain(rng) -> None:
     assert 40 < model.n_iter_ == n_steady + annealed(scores[:n_steady]) < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [PPGPRRegressor, DSPPRegressor])
 def test_a_small_table_is_not_overfitted(cls, rng) -> None:
     """Of five inputs none tells anything; long training makes predictions far too certain."""

@@ -80,7 +80,7 @@ def test_a_wrong_target_hides_the_others_from_normal_noise(problem: Problem) -> 
     assert not any("half of" in text for text in warned(SVGPRegressor(random_state=0), X, y))
 
 
-@pytest.mark.parametrize("wrong", [1e2, 1e8])
+@pytest.mark.parametrize("wrong", [pytest.param(1e2, marks=pytest.mark.slow), 1e8])
 def test_student_t_noise_bears_wrong_targets_of_any_size(wrong: float, problem: Problem) -> None:
     X, y = problem
     fitted = y[:150].copy()

@@ -388,7 +388,7 @@ def test_memory_of_a_prediction_does_not_grow_with_its_components(table, n_compo
     assert sum(seen) in (100, 2100)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.5])
+@pytest.mark.parametrize("share", [0.05, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_missing_and_constant_outputs_are_no_noise(share: float) -> None:
     X, y = noisy_rows(800, share)
     weight = IWDGPRegressor(**SHORT, architecture="LV-GP").fit(X, y).beta_reg_

@@ -1,5 +1,6 @@
 """Predictions at inputs of training rows, where rows were entered twice."""
 
+import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -163,7 +164,7 @@ def test_all_predictions_agree(make, share, fitted) -> None:
     model, new = fitted(make, share), np.vstack([X[:3], X[:3] + 0.1])
     dist, p = model.predict_dist(new), model.copy_probability_
     assert p > 0.9
-    plain = fitted(make, share)
+    plain = copy.deepcopy(model)
     plain.model_.copies = None
     before = plain.predict_dist(new)
     at = np.append(y[:3], before.mean()[3:])

@@ -84,7 +84,9 @@ def test_all_predictions_agree(make, kind, fitted, monkeypatch) -> None:
     assert_allclose(functions.mean(1), latent.mean(), atol=5.0 * latent.std().max() / 20.0)
 
 
-@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize(
+    "make", [PPGPRRegressor, pytest.param(DSPPRegressor, marks=pytest.mark.slow)]
+)
 def test_a_mixture_with_a_trained_model_keeps_it(make, fitted) -> None:
     trained, untrained, both = (fitted(make, share) for share in (1.0, 0.0, 0.3))
     new, y = _rows(9, seed=1)

@@ -22,7 +22,7 @@ def _prior_std(model) -> float:
     return model.stack.top.kernel.variance.item() ** 0.5
 
 
-@pytest.mark.parametrize("noise", [0.01, 0.1])
+@pytest.mark.parametrize("noise", [0.01, pytest.param(0.1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", ALL)
 def test_further_rows_of_the_same_law_do_not_spoil_a_fit(make, noise) -> None:
     X, y = _smooth(300, noise, seed=50)
