@@ -69,7 +69,7 @@ KEPT_JITTER: Final = """
     variance. Up to one batch of rows the top layer has a hundredth of it.
 """
 # The same of a family that may keep a GP without training.
-UNTRAINED_JITTER: Final = f"{KEPT_JITTER}    A GP kept without training has a ten-thousandth.\n"
+UNTRAINED_JITTER: Final = f"{KEPT_JITTER}    An untrained GP has less, down to a millionth.\n"
 # `max_iter` of a family that has an optimum on small data sets.
 OPTIMUM_OR_EPOCHS: Final = Deviation(
     text="""

@@ -42,6 +42,9 @@ _KEPT_JITTER: Final = 0.01
 # The same where no step moves q(u), maybe too far. A function that is almost linear has such a
 # large variance that a millionth of it is more than the noise.
 _EXACT_JITTER: Final = 1e-4
+# The same of an untrained regressor with an inducing input for each of not too many inputs: with
+# the default of PPGPR and DSPP it is that of an SVGP, whose default is a hundredth of theirs.
+_UNTRAINED_JITTER: Final = 1e-6
 
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
 
@@ -133,12 +136,20 @@ def sparse_top(
     mu = torch.zeros(n_gps, len(Z), dtype=torch.float32)
     layer = sparse_layer(spec, kernel, Z, mu, INITIAL_VAR)
     if spec.starts_at_optimum and setup.fits_into(spec.batch_size):
-        is_exact = spec.start == "few rows" and len(Z) >= setup.n_distinct
-        layer.jitter *= _EXACT_JITTER if spec.is_flat or is_exact else _KEPT_JITTER
+        layer.jitter *= _kept_share(spec, setup, len(Z))
         # Where each row is one, or there are thousands, Kuu is close to singular: the smallest move
         # changes its factor, with it what the whitened variables mean, and there is none to gain.
         layer.Z.requires_grad_(not spec.is_flat and len(Z) < setup.n_distinct)
     return layer
+
+
+def _kept_share(spec: "StackSpec", setup: Setup, n_inducing: int) -> float:
+    """Share of the jitter that the top layer keeps, of so many inducing inputs."""
+    has_all = n_inducing >= setup.n_distinct
+    if spec.is_flat:
+        is_exact = has_all and spec.start == "optimum" and n_inducing <= MOST_FIXED_INDUCING
+        return _UNTRAINED_JITTER if is_exact else _EXACT_JITTER
+    return _EXACT_JITTER if has_all and spec.start == "few rows" else _KEPT_JITTER
 
 
 @dataclass(frozen=True)

@@ -133,9 +133,19 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
     monkeypatch.setattr("skgp.recipes.spec.MANY_INDUCING", 120)
     monkeypatch.setattr("skgp.estimators.ppgpr.ALL_INDUCING", 150)
     PPGPRRegressor(max_iter=1, random_state=0).fit(*_rows(210, 0.5))  # whose model has 120
-    np.testing.assert_allclose(jitters[:6], [[1e-8]] * 3 + [[1e-6]] * 3)
+    np.testing.assert_allclose(jitters[:6], [[1e-10]] * 3 + [[1e-6]] * 3)
     assert sizes[:3] == [[140]] * 3  # the models of all rows, as they begin
     assert sizes[3:6] == [[120]] * 3  # by themselves, 140 rows would have 140
+
+
+@pytest.mark.parametrize(("most", "kept"), [(60, 1e-6), (59, 1e-4)])
+def test_the_jitter_of_an_untrained_gp_depends_on_its_size(most, kept, monkeypatch):
+    monkeypatch.setattr("skgp.recipes.spec.MOST_FIXED_INDUCING", most)
+    monkeypatch.setattr("skgp.fitting.cross_validation.share_of_first", lambda *given: 0.0)
+    for make in (PPGPRRegressor, DSPPRegressor):
+        model = make(max_iter=1, jitter=1e-3, random_state=0).fit(*_rows(60, 0.1))
+        assert _numbers(model)[-1] == 60
+        assert model.model_.stack.top.jitter == pytest.approx(1e-3 * kept)
 
 
 @pytest.mark.parametrize("is_warped", [True, False])
@@ -171,6 +181,7 @@ def test_the_jitter_of_a_gp_as_it_begins_does_not_hide_the_optimum(make, rng):
     ratio = np.mean(model.predict_dist(X[100:]).crps(y[100:]))
     ratio /= np.mean(best.predict_dist(X[100:]).crps(y[100:]))
     assert ratio < 1.1  # 1.3 with a hundredth of the usual jitter
+    assert model.model_.stack.top.jitter == pytest.approx(best.model_.stack.top.jitter)
 
 
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
