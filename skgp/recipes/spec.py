@@ -42,8 +42,8 @@ _KEPT_JITTER: Final = 0.01
 # The same where no step moves q(u), maybe too far. A function that is almost linear has such a
 # large variance that a millionth of it is more than the noise.
 _EXACT_JITTER: Final = 1e-4
-# The same of an untrained regressor with an inducing input for each of not too many inputs: with
-# the default of PPGPR and DSPP it is that of an SVGP, whose default is a hundredth of theirs.
+# The same of an untrained regressor of not too many inputs. By default it has the jitter of an SVGP
+# then, whose `jitter` is a hundredth of that of PPGPR and DSPP.
 _UNTRAINED_JITTER: Final = 1e-6
 
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
@@ -145,11 +145,11 @@ def sparse_top(
 
 def _kept_share(spec: "StackSpec", setup: Setup, n_inducing: int) -> float:
     """Share of the jitter that the top layer keeps, of so many inducing inputs."""
-    has_all = n_inducing >= setup.n_distinct
-    if spec.is_flat:
-        is_exact = has_all and spec.start == "optimum" and n_inducing <= MOST_FIXED_INDUCING
+    if spec.is_flat:  # of a regressor with so few, these are all inputs
+        is_exact = spec.start == "optimum" and n_inducing <= MOST_FIXED_INDUCING
         return _UNTRAINED_JITTER if is_exact else _EXACT_JITTER
-    return _EXACT_JITTER if has_all and spec.start == "few rows" else _KEPT_JITTER
+    is_exact = spec.start == "few rows" and n_inducing >= setup.n_distinct
+    return _EXACT_JITTER if is_exact else _KEPT_JITTER
 
 
 @dataclass(frozen=True)

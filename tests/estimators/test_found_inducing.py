@@ -8,7 +8,13 @@ import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal, norm
 
-from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
+from skgp import (
+    DSPPClassifier,
+    DSPPRegressor,
+    PPGPRClassifier,
+    PPGPRRegressor,
+    SVGPRegressor,
+)
 from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
@@ -142,10 +148,15 @@ def test_models_of_folds_are_built_as_the_model_they_are_for(monkeypatch):
 def test_the_jitter_of_an_untrained_gp_depends_on_its_size(most, kept, monkeypatch):
     monkeypatch.setattr("skgp.recipes.spec.MOST_FIXED_INDUCING", most)
     monkeypatch.setattr("skgp.fitting.cross_validation.share_of_first", lambda *given: 0.0)
+    X, y = _rows(60, 0.1)
+    params = {"max_iter": 1, "jitter": 1e-3, "random_state": 0}
     for make in (PPGPRRegressor, DSPPRegressor):
-        model = make(max_iter=1, jitter=1e-3, random_state=0).fit(*_rows(60, 0.1))
+        model = make(**params).fit(X, y)
         assert _numbers(model)[-1] == 60
         assert model.model_.stack.top.jitter == pytest.approx(1e-3 * kept)
+    model = PPGPRClassifier(**params).fit(X, y > 0.0)
+    assert model.stacking_weights_[1] == 1.0
+    assert model.model_.stack.top.jitter == pytest.approx(1e-7)
 
 
 @pytest.mark.parametrize("is_warped", [True, False])
