@@ -145,9 +145,8 @@ def sparse_top(
 
 def _kept_share(spec: "StackSpec", setup: Setup, n_inducing: int) -> float:
     """Share of the jitter that the top layer keeps, of so many inducing inputs."""
-    if spec.is_flat:  # of a regressor with so few, these are all inputs
-        is_exact = spec.start == "optimum" and n_inducing <= MOST_FIXED_INDUCING
-        return _UNTRAINED_JITTER if is_exact else _EXACT_JITTER
+    if spec.is_flat:  # of so few, these are all inputs
+        return _UNTRAINED_JITTER if n_inducing <= MOST_FIXED_INDUCING else _EXACT_JITTER
     is_exact = spec.start == "few rows" and n_inducing >= setup.n_distinct
     return _EXACT_JITTER if is_exact else _KEPT_JITTER
 

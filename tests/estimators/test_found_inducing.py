@@ -8,13 +8,7 @@ import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal, norm
 
-from skgp import (
-    DSPPClassifier,
-    DSPPRegressor,
-    PPGPRClassifier,
-    PPGPRRegressor,
-    SVGPRegressor,
-)
+from skgp import DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 from skgp.core.kernels.choice import make_kernel
 from skgp.core.layers.posteriors import FullPosterior
 from skgp.core.layers.sparse import SparseGP
@@ -154,9 +148,6 @@ def test_the_jitter_of_an_untrained_gp_depends_on_its_size(most, kept, monkeypat
         model = make(**params).fit(X, y)
         assert _numbers(model)[-1] == 60
         assert model.model_.stack.top.jitter == pytest.approx(1e-3 * kept)
-    model = PPGPRClassifier(**params).fit(X, y > 0.0)
-    assert model.stacking_weights_[1] == 1.0
-    assert model.model_.stack.top.jitter == pytest.approx(1e-7)
 
 
 @pytest.mark.parametrize("is_warped", [True, False])
