@@ -70,6 +70,7 @@ LEVELS = (
         "skgp.recipes.rough_gps",
     ),
     (
+        "skgp.fitting.mean_weights",
         "skgp.fitting.residual_noise",
         "skgp.recipes.chain",
         "skgp.recipes.laplace",

@@ -18,6 +18,7 @@ from skgp.fitting.copies import copy_probability, with_copies
 from skgp.fitting.coverage import NO_TARGETS, Coverage
 from skgp.fitting.fit import TargetSpec, make_table, scaled_table
 from skgp.fitting.folds import Fold, FoldedRows
+from skgp.fitting.mean_weights import settle_mean
 from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe, Running
 from skgp.fitting.residual_noise import with_residual_noise
@@ -150,7 +151,7 @@ class UntrainedGP:
         """
         if history.interrupted:
             return recipe, None
-        of_rows, whole = fold.scores_of_rows(recipe, model), self.folded.whole
+        of_rows, whole = settle_mean(recipe, model, fold), self.folded.whole
         scaled = scaled_table(whole.rows, fold.table, whole.like)
         share = self._share(model, of_rows, fold)
         copied = self._copy_probability(recipe, model, fold)
