@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
 
 from skgp import DSPPRegressor, PPGPRRegressor
 from skgp.core.layers.two_bases import DecoupledGP
@@ -83,8 +84,9 @@ def test_the_objective_has_no_gradient_at_the_first_optimum(settled) -> None:
     assert slopes[1] < 1e-6 * slopes[0]
 
 
-def test_optima_are_those_of_ridge_regressions(settled) -> None:
-    _, [(trained, table, beta_reg, optima)] = settled()
+@pytest.mark.parametrize("features", [None, nn.Sequential(nn.Linear(2, 2), nn.Tanh())])
+def test_optima_are_those_of_ridge_regressions(features, settled) -> None:
+    _, [(trained, table, beta_reg, optima)] = settled(feature_extractor=features)
     model, batch = _double(trained, table)
     with torch.no_grad():
         latent = model.source.latents(model.nodes)(batch.x)
@@ -110,8 +112,9 @@ def test_held_out_rows_choose_the_weights(better, settled, monkeypatch) -> None:
         number = round(model.stack.top.mean_posterior.mu[0, 0].item())
         # Rows of weight two alone tell which is better, and the others tell the opposite.
         sign = np.where(weights == 2.0, 1.0, -1.0)
-        is_better = number == 100 + better if better is not None else number < 100
-        return np.stack([sign * is_better, np.zeros(len(weights))])
+        is_best = number == 100 + better if better is not None else number < 100
+        level = 2.0 if is_best else 1.0 if better is not None and number >= 100 else 0.0
+        return np.stack([sign * level, np.zeros(len(weights))])
 
     def numbers(model, table, beta_reg):
         mu = model.stack.top.mean_posterior.mu
