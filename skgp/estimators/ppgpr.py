@@ -129,6 +129,10 @@ class PPGPRRegressor(GPRegressor):
     :math:`\sigma_f^2(x_i) + \sigma^2` ([1]_, Eqns 19 to 21). It is not quadratic in u, so
     optimizer="natgrad" is refused.
 
+    Only the weights of the mean have an optimum in closed form. After training on several batches
+    with `n_inducing="auto"`, one output and covariance="decoupled", they move there, or to where
+    rows with large variances count for more, if held-out rows prefer it.
+
     With `gamma` the terms are, for the predictive density :math:`p_i` of row i ([2]_),
 
     .. math::
