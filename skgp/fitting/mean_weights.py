@@ -29,7 +29,7 @@ def settle_mean(recipe: Recipe, model: Model, fold: Fold) -> Array:
     count by the inverse of their predictive variance. Steps of minibatches end near that optimum.
     Rows whose variance is large say little then, and their errors stay large (section 5.2). So
     regressions are tried, too, where they count for more. The weights stay as they are if held-out
-    rows score them higher.
+    rows score these highest, or if a regression has no solution.
     """
     scores = fold.scores_of_rows(recipe, model)
     if not isinstance(model.stack.top, DecoupledGP) or not model.has_plain_noise(fold.table):
@@ -38,7 +38,7 @@ def settle_mean(recipe: Recipe, model: Model, fold: Fold) -> Array:
     beta_reg, weights = recipe.divergence(model, fold.table.n_data), fold.held_out.weights
     try:
         optima = _optima(model, fold.table, beta_reg)
-    except NotPositiveDefiniteError:  # of the kernel matrix of all inducing inputs of the mean
+    except NotPositiveDefiniteError:
         return scores
     mu = model.stack.top.mean_posterior.mu
     best = mu.clone()
