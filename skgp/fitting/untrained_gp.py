@@ -143,7 +143,7 @@ class UntrainedGP:
     def chosen(
         self, recipe: Recipe, model: Model, history: History, fold: Fold
     ) -> tuple[Recipe, Kept | None]:
-        """What predicts after a model has been trained, whose mean settles: it, the GP, or both.
+        """What predicts after training: the trained model, whose mean settles, the GP, or both.
 
         Returns the recipe of the predictions, and the GP if it alone is kept. The trained model
         alone is kept if it was interrupted, or if the GP of all rows has no Cholesky factor or a

@@ -42,8 +42,8 @@ _KEPT_JITTER: Final = 0.01
 # The same where no step moves q(u), maybe too far. A function that is almost linear has such a
 # large variance that a millionth of it is more than the noise.
 _EXACT_JITTER: Final = 1e-4
-# The same of an untrained regressor of not too many inputs. By default it has the jitter of an SVGP
-# then, whose `jitter` is a hundredth of that of PPGPR and DSPP.
+# The same of an untrained regressor of up to 1,500 inputs. By default this is the jitter of an SVGP,
+# whose `jitter` is a hundredth of that of PPGPR and DSPP.
 _UNTRAINED_JITTER: Final = 1e-6
 
 _MANY_GPS: Final = 5  # of a layer, which then share a kernel if they may choose
@@ -145,7 +145,7 @@ def sparse_top(
 
 def _kept_share(spec: "StackSpec", setup: Setup, n_inducing: int) -> float:
     """Share of the jitter that the top layer keeps, of so many inducing inputs."""
-    if spec.is_flat:  # of so few, these are all inputs
+    if spec.is_flat:  # up to 1,500 inducing inputs are all inputs
         return _UNTRAINED_JITTER if n_inducing <= MOST_FIXED_INDUCING else _EXACT_JITTER
     is_exact = spec.start == "few rows" and n_inducing >= setup.n_distinct
     return _EXACT_JITTER if is_exact else _KEPT_JITTER
