@@ -42,7 +42,7 @@ _KEPT_JITTER: Final = 0.01
 # The same where no step moves q(u), maybe too far. A function that is almost linear has such a
 # large variance that a millionth of it is more than the noise.
 _EXACT_JITTER: Final = 1e-4
-# The same of an untrained regressor of up to 1,500 inputs. By default this is the jitter of an SVGP,
+# The same of an untrained regressor of up to 1,500 inputs: by default the jitter of an SVGP,
 # whose `jitter` is a hundredth of that of PPGPR and DSPP.
 _UNTRAINED_JITTER: Final = 1e-6
 
