@@ -203,7 +203,6 @@ CHAIN_REGRESSORS = (
 _IWDGP = {
     "architecture": "GP-LV-GP",
     "learning_rate_init": 0.1,
-    "max_iter": 60,  # natural steps of a tenth
     "width": 2,
     "n_importance": 5,
     "n_prediction_samples": 16,
