@@ -16,6 +16,8 @@ from toy_regressor import ToyBayesianRidge
 from skgp import IWDGPRegressor, SVGPRegressor
 from skgp.compose import CrossFittedRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N_DRAWS = 20_000
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, size=(45, 1))

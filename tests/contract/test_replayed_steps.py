@@ -14,6 +14,8 @@ from skgp import SVGPRegressor
 from skgp.core.training import graphs, run
 from skgp.core.training.graphs import Replayed, no_replay, statistics_of
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = REGRESSORS + CLASSIFIERS + EMBEDDINGS
 QUICK = REPRESENTATIVES + CLASSIFIERS + EMBEDDINGS[:1]
 COLLAPSED = {"fitc", "exact"}  # line searches, of some evaluations each

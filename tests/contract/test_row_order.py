@@ -16,6 +16,8 @@ from sklearn.base import clone
 from skgp import FITCRegressor, IWDGPRegressor, SVGPClassifier, SVGPRegressor
 from skgp.scoring import nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = tuple(case for case in MINIBATCH_REGRESSORS if case in ONE_PER_CLASS) + CLASSIFIERS
 QUICK = REPRESENTATIVES + CLASSIFIERS[:1]
 N = 6000
@@ -102,6 +104,7 @@ def test_equal_rows_of_different_weights_in_any_order(case: Case, batch_size: in
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.usefixtures("full_start")
 def test_a_sorted_table_gives_what_a_shuffled_one_gives_by_defaults() -> None:
     """9,000 rows, whose first 3,000 in sorted order hold neither signal nor noise."""
     rng = np.random.default_rng(0)

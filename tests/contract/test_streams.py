@@ -23,6 +23,8 @@ from skgp.estimators.baselines import MCDropoutRegressor
 from skgp.exceptions import FitQualityWarning, OutlierWarning
 from skgp.scoring import nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 CASES = tuple(case for case in MINIBATCH_REGRESSORS if case in ONE_PER_CLASS)
 QUICK = REPRESENTATIVES
 MODELS = {
@@ -74,6 +76,7 @@ def test_an_outlier_is_named_and_leaves_no_mark(name: str) -> None:
         assert abs(streamed(name, wrong, 20, 60) - clean) < TOLERANCE.get(name, 0.02)
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("name", QUICKLY)
 def test_an_outlier_that_is_not_recognised_is_bounded(name: str, monkeypatch: Any) -> None:
     """Without the check of rows the clipped gradients alone keep the stream."""

@@ -24,6 +24,8 @@ from skgp.core.stacks.stack import GPStack
 from skgp.core.stacks.units import IdentityUnits
 from skgp.core.training.inversion import Inversion, LatentInputs
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 L, P, N = 2, 3, 6
 BETA, N_DATA = 0.7, 40.0
 

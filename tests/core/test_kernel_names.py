@@ -13,6 +13,8 @@ from skgp.core.kernels.choice import has_profile, make_kernel
 from skgp.core.kernels.names import NAMES, kernel_name
 from skgp.core.kernels.stationary import PROFILES
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 SPELLINGS = {
     "rbf": ["rbf", "RBF", "RBFKernel", "squared_exponential", "Squared Exponential", "se"],
     "matern12": ["matern12", "Matern12", "matern-1/2", "matern_0.5", "exponential"],

@@ -15,6 +15,8 @@ from skgp.core.layers.layer import Latent
 from skgp.core.likelihoods.bernoulli import Probit
 from skgp.core.likelihoods.ordinal import Ordinal
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N_DRAWS = 1_000_000
 THRESHOLDS = [0.0, 0.7, 1.0, 3.0]
 N_CLASSES = len(THRESHOLDS) + 1

@@ -20,6 +20,8 @@ from skgp.distributions import NormalMixture
 from skgp.files import load, save
 from skgp.scoring import coverage, crps, neg_nll_scorer, nll, rmse
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N, N_NEW = 250, 150
 INF = np.inf
 FAMILIES: dict[str, Any] = {

@@ -13,6 +13,8 @@ from skgp.fitting.rows import Rows
 from skgp.fitting.stream import ENOUGH, Opening, enough_rows
 from skgp.scoring import nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 ppgpr = partial(PPGPRRegressor, n_inducing=15, random_state=0, warm_start=True)
 
 

@@ -16,6 +16,8 @@ from oracles.sparse import kl
 
 from skgp import DGPRegressor, DSPPRegressor, SVGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.fixture
 def table(rng):

@@ -10,6 +10,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skgp import DGPRegressor, DSPPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.fixture
 def table(rng):

@@ -11,6 +11,8 @@ from skgp.core.numerics import memory
 from skgp.fitting.fit import next_model, scaled_table
 from skgp.fitting.rows import Rows
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.fixture
 def table(rng):

@@ -21,6 +21,8 @@ from skgp.fitting.rows import Rows
 from skgp.fitting.search import exceeds_its_error, scores_of_rows
 from skgp.fitting.table import Table
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 def _rows(n, noise, seed=0):
     rng = np.random.default_rng(seed)
@@ -171,6 +173,7 @@ def test_models_that_are_compared_agree_on_transforms(make, is_warped, monkeypat
     assert set(seen) == {is_warped} == {model.input_powers_.min() < 1.0}
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.usefixtures("certain")
 @pytest.mark.parametrize("make", [PPGPRRegressor, DSPPRegressor])
 def test_the_jitter_of_a_gp_as_it_begins_does_not_hide_the_optimum(make, rng):

@@ -11,6 +11,8 @@ from skgp.core.numerics.conjugate_gradients import ConjugateGradients
 from skgp.estimators.baselines import SGHMCDGPRegressor
 from skgp.fitting import draws, functions
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 DEEP = {"width": 2, "n_inducing": 10, "max_iter": 15, "early_stopping": False, "random_state": 0}
 CHAIN = {"n_layers": 1, "n_posterior_samples": 5, "thinning": 2, "n_burn_in": 10}
 
@@ -73,6 +75,7 @@ def test_samples_by_functions_have_the_covariance_over_rows(table, model, deep, 
     samples_agree(model, near, 1500)
 
 
+@pytest.mark.usefixtures("full_start")
 def test_samples_at_sigma_points_are_those_of_a_mixture(table):
     """Draws of the mixture over nodes, in a random order."""
     X, y, X_new = table

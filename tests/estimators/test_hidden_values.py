@@ -13,6 +13,8 @@ from skgp.estimators.baselines import MCDropoutRegressor
 from skgp.exceptions import FitQualityWarning
 from skgp.scoring import coverage, crps
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 Problem = tuple[np.ndarray, np.ndarray]
 
 

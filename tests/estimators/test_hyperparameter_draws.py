@@ -19,6 +19,8 @@ from skgp.fitting.model import Layers
 from skgp.recipes import laplace, sizes
 from skgp.recipes.laplace import LaplaceLayers
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 BOTH = [PPGPRRegressor, DSPPRegressor]
 UNTRAINED = {"max_iter": 1, "random_state": 0}  # one epoch is not clearly ahead
 

@@ -16,6 +16,8 @@ from skgp.datasets import bimodal_distribution, make_bimodal
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.scoring import nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 SMALL = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "n_prediction_samples": 16}
 
 
@@ -357,6 +359,7 @@ def test_divergences_weigh_as_for_few_rows(architecture: str, n: int, weight: fl
     assert auto.loss_curve_ != other.loss_curve_
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("share", [0.2, 0.3, 0.5])
 def test_divergences_weigh_more_where_targets_are_noisy(share: float) -> None:
     """As for 1,000 rows times the share of the noise, which a GP finds."""
@@ -367,6 +370,7 @@ def test_divergences_weigh_more_where_targets_are_noisy(share: float) -> None:
     assert model.beta_reg_ == pytest.approx(1000 * share / n, rel=0.15)
 
 
+@pytest.mark.usefixtures("full_start")
 def test_noise_is_averaged_over_outputs_whatever_their_units() -> None:
     X, y = noisy_rows(800, 0.5)
     Y = np.column_stack([y, noisy_rows(800, 0.1)[1]])

@@ -16,6 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from skgp import ExactGPRegressor, load, save
 from skgp.compose import cross_val_predict_dist
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N = 60
 FAST = {"max_iter": 10, "input_warping": False, "random_state": 0}
 SHORT = {"max_iter": 2, "input_warping": False, "random_state": 0}

@@ -10,6 +10,8 @@ from skgp import DGPRegressor, DSPPRegressor, IWDGPRegressor, SVGPRegressor
 from skgp.core.kernels.choice import make_kernel
 from skgp.estimators.baselines import SGHMCDGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 INF, NAN = np.inf, np.nan
 
 SMALL = {"n_inducing": 6, "max_iter": 2, "random_state": 0}

@@ -14,6 +14,8 @@ from skgp.core.objectives.objective import PREDICTIVE, loss
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import mean_weights, untrained_gp
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 FEW = {"batch_size": 50, "max_iter": 4, "random_state": 0, "n_inducing_mean": 30}
 
 
@@ -128,6 +130,7 @@ def test_held_out_rows_choose_the_weights(better, settled, monkeypatch) -> None:
     assert_array_equal(found.detach().numpy(), expected.detach().double().numpy())
 
 
+@pytest.mark.usefixtures("full_start")
 def test_predictions_have_the_weights_that_were_found(settled) -> None:
     model, [(trained, *_, optima)] = settled()
     found = model.model_.stack.top.mean_posterior.mu.detach()

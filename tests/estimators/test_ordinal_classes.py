@@ -15,6 +15,8 @@ from skgp.distributions import Bernoulli, Categorical
 from skgp.files import load, save
 from skgp.scoring import neg_rps_scorer, rps
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N = 200
 CUTS = [-1.2, -0.5, 0.3, 1.0]
 FAMILIES: dict[str, Any] = {
@@ -130,6 +132,7 @@ def test_scikit_learn_sees_a_classifier() -> None:
     assert np.diff(model.likelihood_parameters_["thresholds"]).min() > 0.0
 
 
+@pytest.mark.usefixtures("full_start")
 def test_a_class_that_comes_late_in_a_stream_is_learned() -> None:
     """Within twenty chunks, although no row of the first chunk has it."""
     rng = np.random.default_rng(0)

@@ -19,6 +19,8 @@ from skgp.files import load, save
 from skgp.recipes import outputs
 from skgp.scoring import crps, neg_nll_scorer, nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N, N_NEW = 250, 150
 FAMILIES: dict[str, Any] = {
     "svgp": lambda **p: SVGPRegressor(n_inducing=20, max_iter=150, random_state=0, **p),
@@ -92,6 +94,7 @@ def test_better_than_the_normal_and_calibrated(family: str, likelihood: str, tmp
         np.testing.assert_array_equal(copy.predict_dist(X).logpdf(y), dist.logpdf(y))
 
 
+@pytest.mark.usefixtures("full_start")
 def test_what_is_learned_is_in_the_units_of_y() -> None:
     model, _, _ = fitted("svgp", "student_t")
     learned = model.likelihood_parameters_

@@ -18,6 +18,8 @@ from skgp.fitting.copies import copy_probability, probability_of_copies
 from skgp.fitting.table import Scale
 from skgp.scoring import crps, nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {"max_iter": 2, "random_state": 0}
 

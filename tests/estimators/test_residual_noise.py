@@ -14,6 +14,8 @@ from skgp.recipes import sizes
 from skgp.recipes.laplace import LaplaceLayers
 from skgp.scoring import nll, noise_fraction
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {"max_iter": 2, "random_state": 0}
 JUMP = 0.7
@@ -42,6 +44,7 @@ def fitted(monkeypatch):
     return fit
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("make", BOTH)
 def test_two_peaks_are_found(make) -> None:
     new, y = _rows(1000, seed=1)

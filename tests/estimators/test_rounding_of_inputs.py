@@ -7,6 +7,8 @@ import pytest
 
 from skgp import DGPRegressor, DSPPClassifier, DSPPRegressor, PPGPRRegressor, SVGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N = 120
 MODELS = [
     SVGPRegressor(n_inducing=64, max_iter=5, random_state=0),

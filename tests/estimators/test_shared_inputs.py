@@ -25,6 +25,8 @@ from skgp import (
 )
 from skgp.estimators.baselines import SGHMCDGPRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 SMALL = {"n_inducing": 8, "max_iter": 3, "random_state": 0}
 # With two layers of GPs.
 DEEP = (

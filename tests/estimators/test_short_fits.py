@@ -12,6 +12,8 @@ from skgp import (
 )
 from skgp.core.training.schedules import one_cycle
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 
 @pytest.fixture
 def waves(rng):

@@ -11,6 +11,8 @@ from skgp.fitting.folds import Fold
 from skgp.fitting.model import Layers
 from skgp.fitting.stacking import StackedLayers
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {
     "batch_size": 50,

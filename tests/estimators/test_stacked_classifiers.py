@@ -16,6 +16,8 @@ from skgp.fitting.model import Layers
 from skgp.fitting.stacking import StackedLayers
 from skgp.recipes import sizes
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 BOTH = [PPGPRClassifier, DSPPClassifier]
 ONE_BATCH, SEVERAL = {}, {"batch_size": 30}
 
@@ -118,6 +120,7 @@ def test_thresholds_of_ordered_classes_are_those_of_one_model(is_ahead, batches,
     assert_array_equal(model.stacking_weights_, [is_ahead, not is_ahead])
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("batches", [ONE_BATCH, SEVERAL])
 def test_there_may_be_no_other_model(batches, fitted, monkeypatch):
     X, f = _rows(90)

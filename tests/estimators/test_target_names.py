@@ -19,6 +19,8 @@ from skgp import plotting
 from skgp.compose import CrossFittedRegressor, predict_latent
 from skgp.estimators.baselines import MCDropoutRegressor
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 NAMES = ("wind", "rain")
 SMALL = {"max_iter": 1, "n_inducing": 5, "random_state": 0}
 MODELS = [

@@ -16,6 +16,8 @@ from skgp.fitting.untrained_gp import UntrainedGP
 from skgp.recipes import sizes, stack
 from skgp.scoring import nll
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 BOTH = [PPGPRRegressor, DSPPRegressor]
 FEW = {"batch_size": 50, "max_iter": 2, "random_state": 0}
 
@@ -31,6 +33,7 @@ def _n_top(model) -> int:
     return model.model_.stack.top.Z.shape[-2]
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("make", BOTH)
 def test_little_training_is_not_ahead(make) -> None:
     X, y = _smooth(160, 0.01)
@@ -166,6 +169,7 @@ def test_its_loss_is_that_of_all_rows_at_once(monkeypatch) -> None:
     assert_allclose(PPGPRRegressor(**FEW).fit(X, y).loss_curve_, at_once, rtol=1e-9)
 
 
+@pytest.mark.usefixtures("full_start")
 def test_given_held_out_rows_judge_and_are_not_trained_on() -> None:
     X, y = _smooth(160, 0.01)
     val = _smooth(40, 0.01, seed=1)
@@ -266,6 +270,7 @@ def test_a_warm_start_begins_anew(make) -> None:
     assert_array_equal(model.predict(X), make(**FEW).fit(*more).predict(X))
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("make", BOTH)
 def test_a_stream_goes_on_from_it(make) -> None:
     X, y = _smooth(300, 0.01, seed=5)
@@ -287,6 +292,7 @@ def test_of_many_rows_density_alone_decides(monkeypatch) -> None:
     assert _n_top(PPGPRRegressor(**params).fit(X, Y)) < 160
 
 
+@pytest.mark.usefixtures("full_start")
 @pytest.mark.parametrize("make", BOTH)
 def test_a_stream_goes_on_from_a_sparse_one(make, monkeypatch) -> None:
     monkeypatch.setattr(sizes, "MOST_UNTRAINED_INDUCING", 100)

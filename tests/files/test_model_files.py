@@ -38,6 +38,8 @@ from skgp.exceptions import InvalidFileError
 from skgp.files import _trusted
 from skgp.files._container import unpack
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 SMALL: dict[str, Any] = {"n_inducing": 5, "max_iter": 2, "random_state": 0}
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

@@ -13,6 +13,8 @@ from strategies import CASES, Array
 
 from skgp.exceptions import OutlierWarning
 
+pytestmark = pytest.mark.usefixtures("short_start")
+
 N_CHUNKS, N_ROWS = 16, 40
 
 

@@ -27,7 +27,10 @@ MODELS = {
     "early stopping": SVGPRegressor(early_stopping=True, n_iter_no_change=2, **SMALL),
     "dspp": DSPPRegressor(early_stopping=False, **SMALL),
 }
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.usefixtures("short_start"),
+]
 
 
 def inputs_on_disk(kind: str, stored: Stored, folder: Path) -> Any:
