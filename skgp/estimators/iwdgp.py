@@ -196,7 +196,7 @@ class IWDGPRegressor(GPRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (300, 1))
     >>> y = rng.choice([-1.0, 1.0], 300) + 0.1 * rng.standard_normal(300)
-    >>> model = IWDGPRegressor(architecture="LV-GP", max_iter=300, random_state=0).fit(X, y)
+    >>> model = IWDGPRegressor(architecture="LV-GP", max_iter=150, random_state=0).fit(X, y)
     >>> density = model.predict_dist([[0.0]]).pdf([0.0])
     >>> print(density < model.predict_dist([[0.0]]).pdf([1.0]))
     [ True]

@@ -182,7 +182,7 @@ class NeuralSBGPRNRegressor(GPRegressor):
     >>> X = rng.uniform(-1, 1, (200, 1))
     >>> f = np.sin(3 * X)
     >>> Y = np.hstack([X * f, (1 - X) * f]) + 0.1 * rng.standard_normal((200, 2))
-    >>> model = NeuralSBGPRNRegressor(n_inducing=20, max_iter=600, random_state=0).fit(X, Y)
+    >>> model = NeuralSBGPRNRegressor(n_inducing=20, max_iter=300, random_state=0).fit(X, Y)
     >>> print(model.predict([[0.5]]).round(1))
     [[0.5 0.5]]
     """
