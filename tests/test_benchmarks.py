@@ -54,6 +54,7 @@ def test_the_speed_of_every_model_is_measured(small_speed, monkeypatch, capsys):
     assert "nan" not in printed
 
 
+@pytest.mark.slow
 def test_cost_and_memory_of_a_deep_step_are_measured(small_speed, capsys):
     small_speed.scaling(n_features=2, repeats=1)
     small_speed.memory_of_step()
@@ -387,7 +388,15 @@ def test_a_table_changes_what_the_protocol_says():
 
 
 @pytest.mark.usefixtures("short_start")
-@pytest.mark.parametrize("name", ["dspp2020", "dsvi2017", "dsvi2017-classification", "iwvi2019"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("dspp2020", marks=pytest.mark.slow),
+        "dsvi2017",
+        "dsvi2017-classification",
+        "iwvi2019",
+    ],
+)
 def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, capsys):
     """On a few rows of made-up sets, for one step; the second run has nothing left to fit."""
     protocol = load_protocol(name)

@@ -56,11 +56,12 @@ def _expected_failures(estimator: BaseEstimator) -> dict[str, str]:
 
 def _checks() -> Iterator[Any]:
     """All checks but that of the array API, which needs a process of its own."""
+    short = {**SMALL, "max_iter": 2}
     mark = parametrize_with_checks(
         [
             # The first steps of Adam enlarge what rounding makes of weights and of copies, from
             # 2e-11 after one to 3e-7 after two of 0.1 on some processors: the check allows 1e-7.
-            CrossFittedRegressor(SVGPRegressor(**{**SMALL, "learning_rate_init": 1e-3}), cv=2),
+            CrossFittedRegressor(SVGPRegressor(**{**short, "learning_rate_init": 1e-3}), cv=2),
             CrossFittedClassifier(SVGPClassifier(**SMALL), cv=2),
         ],
         expected_failed_checks=_expected_failures,

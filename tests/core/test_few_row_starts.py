@@ -230,7 +230,9 @@ def test_no_regressor_takes_growth_curves_for_noise(make):
     assert nll(y_test, make(random_state=0).fit(X, y).predict_dist(X_test)) < 0.6
 
 
-@pytest.mark.parametrize("make", [SVGPClassifier, PPGPRClassifier, DSPPClassifier])
+@pytest.mark.parametrize(
+    "make", [SVGPClassifier, PPGPRClassifier, pytest.param(DSPPClassifier, marks=pytest.mark.slow)]
+)
 def test_no_classifier_takes_a_rough_function_for_chance(make):
     """From the usual values all have a log loss of 0.7."""
     rng = np.random.default_rng(0)

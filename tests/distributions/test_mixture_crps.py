@@ -134,7 +134,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
-@pytest.mark.parametrize(("spread", "n"), [(1.0, 2000), (1e6, 20)])
+@pytest.mark.parametrize(
+    ("spread", "n"), [pytest.param(1.0, 2000, marks=pytest.mark.slow), (1e6, 20)]
+)
 def test_memory_of_2000_components_is_bounded(spread, n):
     # One array of the pairs of a row would take 30 MiB, one of the components of all rows too.
     run = subprocess.run(

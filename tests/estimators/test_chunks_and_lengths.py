@@ -93,6 +93,7 @@ def test_a_fit_after_a_stream_is_no_longer_or_shorter_for_its_chunks(rows: Any) 
     assert ppgpr(max_iter=7).partial_fit(X, y).fit(X, y).n_iter_ == 7
 
 
+@pytest.mark.slow
 def test_a_fit_after_an_interruption_has_the_length_that_was_found(rows: Any) -> None:
     X, y = rows[0][:60], rows[1][:60, 0]
     found = ppgpr().fit(X, y)

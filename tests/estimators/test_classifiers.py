@@ -60,6 +60,8 @@ def test_every_classifier_is_tested() -> None:
     [make(name, dtype="float64") for name in CLASSIFIERS],
 )
 def test_sklearn_checks(estimator: Any, check: Any) -> None:
+    if "check_classifiers" not in str(check):  # these ask for a score
+        estimator.set_params(max_iter=2)
     check(estimator)
 
 
@@ -391,6 +393,7 @@ def test_a_ppgpr_is_trained_for_the_fewest_epochs_within_a_hundredth() -> None:
     assert model.n_iter_ == 1 + np.argmax(scores >= scores.max() - 0.01) < 1 + np.argmax(scores)
 
 
+@pytest.mark.slow
 def test_default_divergences_keep_a_small_noisy_table_from_certainty() -> None:
     """Labels of a linear logit: with beta_reg = 1 and no search for epochs it is 0.93."""
     rng = np.random.default_rng(0)

@@ -152,6 +152,7 @@ def test_validation_rows_do_not_keep_a_fit_from_healing(monkeypatch) -> None:
     np.testing.assert_array_equal(model.predict(X), expected)
 
 
+@pytest.mark.slow
 def test_few_epochs_end_while_the_loss_falls(problem: Problem) -> None:
     message = r"^the loss was still falling after max_iter=40 epochs, .* raise max_iter$"
     model = DSPPRegressor(n_inducing=20, max_iter=40, early_stopping=False, random_state=0)
@@ -369,7 +370,15 @@ def test_inputs_that_nobody_scaled(factors: list[float], problem: Problem) -> No
 # ------------------------------------------------------------------- manners
 
 
-@pytest.mark.parametrize("cls", [SVGPRegressor, PPGPRRegressor, DSPPRegressor, SVGPClassifier])
+@pytest.mark.parametrize(
+    "cls",
+    [
+        SVGPRegressor,
+        PPGPRRegressor,
+        pytest.param(DSPPRegressor, marks=pytest.mark.slow),
+        SVGPClassifier,
+    ],
+)
 def test_ordinary_fits_by_default_are_silent(cls: Any, rng: np.random.Generator) -> None:
     """All warnings are errors here."""
     X = rng.normal(size=(200, 2))

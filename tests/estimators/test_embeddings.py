@@ -51,7 +51,11 @@ def make_table(n: int = 60, seed: int = 0) -> Any:
     return curve + rng.normal(size=(n, 4)) * [0.02, 0.1, 2.0, 0.05]
 
 
-@pytest.fixture(params=EMBEDDINGS, ids=lambda cls: cls.__name__)
+# The mixing by a network of two neural models is that of the second one.
+@pytest.fixture(
+    params=[*EMBEDDINGS[:2], pytest.param(EMBEDDINGS[2], marks=pytest.mark.slow)],
+    ids=[cls.__name__ for cls in EMBEDDINGS],
+)
 def cls(request: pytest.FixtureRequest) -> type:
     return request.param
 

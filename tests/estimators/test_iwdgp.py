@@ -302,6 +302,7 @@ def test_density_of_two_branches_is_nearly_the_true_one() -> None:
 # ------------------------------------------------------------------ jitter
 
 
+@pytest.mark.slow
 def test_a_function_without_noise_is_predicted_with_next_to_no_variance() -> None:
     """A jitter of 1e-4, of the kernel variance, would leave a deviation of some 0.008."""
     X = np.linspace(-1.0, 1.0, 100)[:, None]
@@ -314,6 +315,7 @@ def test_a_function_without_noise_is_predicted_with_next_to_no_variance() -> Non
     assert std.max() < 0.003
 
 
+@pytest.mark.slow
 def test_a_smooth_function_of_one_input_is_learned() -> None:
     """Crowded inducing inputs leave less for the joint draws than rounding adds or takes away."""
     rng = np.random.default_rng(0)

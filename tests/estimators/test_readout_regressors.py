@@ -180,7 +180,9 @@ def _latents(model):
     return model.source.latents(model.nodes), model.log_weights
 
 
-@pytest.mark.parametrize("cls", NEURAL)
+@pytest.mark.parametrize(
+    "cls", [NEURAL[0], *(pytest.param(cls, marks=pytest.mark.slow) for cls in NEURAL[1:])]
+)
 def test_a_task_is_predicted_where_another_one_was_observed(cls, rng):
     """Each row observes one of two outputs, and each output is unobserved on a side."""
     X = np.vstack([rng.uniform(-1.0, 0.4, (60, 1)), rng.uniform(-0.4, 1.0, (60, 1))])

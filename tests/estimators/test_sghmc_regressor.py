@@ -30,6 +30,7 @@ def test_a_prediction_uses_the_positions_kept(
     assert f"n_components={n_components})" in repr(model.predict_dist(X))
 
 
+@pytest.mark.slow
 def test_one_layer_agrees_with_the_normal_posterior(table: Table) -> None:
     """That of SVGP is exact for one layer, given hyper-parameters, which are nearly the same."""
     X, y = table

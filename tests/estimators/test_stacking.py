@@ -69,7 +69,7 @@ def test_a_model_with_next_to_no_share_is_left_out(lead, share, rng):
     assert share_of_first(first + lead, first, np.ones(200), 4.0) == share
 
 
-@pytest.mark.parametrize("make", BOTH)
+@pytest.mark.parametrize("make", [BOTH[0], pytest.param(BOTH[1], marks=pytest.mark.slow)])
 def test_densities_are_mixed_and_all_predictions_agree(make, fitted):
     trained, untrained, both = (fitted(make, share) for share in (1.0, 0.0, 0.3))
     kinds = [type(model.model_.source) for model in (trained, untrained, both)]

@@ -120,6 +120,7 @@ def test_what_is_clearly_ahead_is_kept_as_it_was_trained(make, monkeypatch) -> N
     assert_array_equal(model.predict(X), alone.predict(X))
 
 
+@pytest.mark.slow
 def test_held_out_rows_may_prefer_what_is_trained() -> None:
     """Noise that one row in two has, which a GP takes for the same everywhere."""
     rng = np.random.default_rng(0)
