@@ -26,13 +26,10 @@ from benchmarks._protocol import (
 )
 from benchmarks._protocol import tables as tables_of
 from benchmarks._render import average_ranks, chosen, compare, render
-from skgp import (
-    DGPRegressor,
-    DSPPRegressor,
-    NeuralMOGPEmbedding,
-    scoring,
-)
+from skgp import DGPRegressor, DSPPRegressor, NeuralMOGPEmbedding, scoring
 from skgp.core.numerics.elementwise import EAGER
+
+LONG_TABLE = pytest.param("dspp2020", marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -388,15 +385,7 @@ def test_a_table_changes_what_the_protocol_says():
 
 
 @pytest.mark.usefixtures("short_start")
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("dspp2020", marks=pytest.mark.slow),
-        "dsvi2017",
-        "dsvi2017-classification",
-        "iwvi2019",
-    ],
-)
+@pytest.mark.parametrize("name", ["dsvi2017", "dsvi2017-classification", "iwvi2019", LONG_TABLE])
 def test_every_fit_of_the_deep_tables_runs_once(name, monkeypatch, tmp_path, capsys):
     """On a few rows of made-up sets, for one step; the second run has nothing left to fit."""
     protocol = load_protocol(name)

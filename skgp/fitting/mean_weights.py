@@ -11,8 +11,9 @@ from skgp._typing import Array
 from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.marginal.starts import start_posterior
 from skgp.exceptions import NotPositiveDefiniteError
+from skgp.fitting.fit import scaled_table
 from skgp.fitting.folds import Fold
-from skgp.fitting.model import Model, rows_per_chunk
+from skgp.fitting.model import Model
 from skgp.fitting.recipe import Recipe
 from skgp.fitting.table import Table
 
@@ -57,13 +58,10 @@ def _optima(model: Model, table: Table, beta_reg: float) -> list[Tensor]:
     plain = copy.deepcopy(model).double().eval()
     top = cast(DecoupledGP, plain.stack.top)
     top.mean_posterior.mu.zero_()
-    latents, features, parts = plain.source.latents(plain.nodes), plain.stack.features, []
-    for rows in torch.arange(len(table)).split(rows_per_chunk(plain.log_weights)):
-        batch = table.batch(rows)
-        x, y = batch.x.double(), batch.targets.y[:, 0].double()
-        latent = latents(x)
+    features, parts = plain.stack.features, []
+    for batch, latent in plain.latent_chunks(scaled_table(table.rows, table, table.like.double())):
         var = (latent.f_var + plain.likelihood.noise_var).flatten()
-        parts.append((features(x), y - latent.f_mean.flatten(), var))
+        parts.append((features(batch.x), batch.targets.y[:, 0] - latent.f_mean.flatten(), var))
     h, residual, var = (torch.cat(part) for part in zip(*parts, strict=True))
     weight = torch.from_numpy(table.weights).to(var)
     typical = (weight @ var.log() / weight.sum()).exp().unsqueeze(0)

@@ -262,22 +262,17 @@ class Model(nn.Module):
 
     def _density_chunks(self, table: Table) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Of chunks of rows the log densities (B,), and the weights (B,) if there are some."""
-        latents, log_weights = self.source.latents(self.nodes), self.log_weights
-        size = rows_per_chunk(log_weights, table.n_outputs)
-        for rows in torch.split(torch.arange(len(table)), size):
-            batch = table.batch(rows)
+        log_weights = self.log_weights
+        for batch, latent in self.latent_chunks(table):
             mask = batch.targets.mask
             n_outputs: Any = table.n_outputs
             if mask is not None:
                 n_outputs = mask.sum(-1).clamp_max(n_outputs)  # bounds of an output are two
-            values = self._log_density(batch, latents, log_weights)
+            values = self._log_density(batch, latent, log_weights)
             yield values.clamp(min=_LEAST_LOG_DENSITY * n_outputs), batch.weight
 
-    def _log_density(
-        self, batch: Batch, latents: Callable[[Tensor], Latent], log_weights: Tensor
-    ) -> Tensor:
+    def _log_density(self, batch: Batch, latent: Latent, log_weights: Tensor) -> Tensor:
         """Predictive log densities (B,) of a batch, in units of the scaled targets."""
-        latent = latents(batch.x)
         if batch.known_noise is not None:  # of each output, which is one function
             latent = latent._replace(v_prior=latent.v_prior + batch.known_noise)
         terms = PREDICTIVE.term(self.likelihood, latent, batch.targets)
@@ -285,6 +280,14 @@ class Model(nn.Module):
         if self.copies is None:
             return values
         return self.copies.of_rows(batch.x).log_densities(values, batch.targets.y[:, 0])
+
+    def latent_chunks(self, table: Table) -> Iterator[tuple[Batch, Latent]]:
+        """Chunks of the rows of a table, with the latent functions at their inputs."""
+        latents = self.source.latents(self.nodes)
+        size = rows_per_chunk(self.log_weights, table.n_outputs)
+        for rows in torch.arange(len(table)).split(size):
+            batch = table.batch(rows)
+            yield batch, latents(batch.x)
 
 
 def rows_per_chunk(log_weights: Tensor, n_outputs: int = 1) -> int:

@@ -14,7 +14,7 @@ from skgp.core.layers.noise import MixtureNoise
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.marginal.residuals import noise_of_residuals
 from skgp.fitting.folds import FoldedRows
-from skgp.fitting.model import Layers, Model, rows_per_chunk
+from skgp.fitting.model import Layers, Model
 from skgp.fitting.recipe import Recipe, as_trained
 from skgp.fitting.search import Search
 from skgp.fitting.table import Table
@@ -73,12 +73,9 @@ def with_residual_noise(
 @torch.no_grad()
 def _residuals(model: Model, table: Table) -> Array:
     """Residuals of rows, variances of f and of the noise, and weights, (4, n)."""
-    latents, log_weights = model.source.latents(model.nodes), model.log_weights
-    omega, noise_var = log_weights.exp()[:, None, None], model.likelihood.noise_var
+    omega, noise_var = model.log_weights.exp()[:, None, None], model.likelihood.noise_var
     parts = []
-    for rows in torch.arange(len(table)).split(rows_per_chunk(log_weights)):
-        batch = table.batch(rows)
-        latent = latents(batch.x)
+    for batch, latent in model.latent_chunks(table):
         mean, var = total_moments(latent.f_mean, latent.f_var, omega)
         noise = (omega * latent.noise_ratio).sum(0) * noise_var
         columns = batch.targets.y - mean, var, noise.expand_as(mean)

@@ -13,6 +13,7 @@ from skgp.core.layers.two_bases import DecoupledGP
 from skgp.core.objectives.objective import PREDICTIVE, loss
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting import mean_weights, untrained_gp
+from skgp.fitting.fit import scaled_table
 
 pytestmark = pytest.mark.usefixtures("short_start")
 
@@ -51,10 +52,8 @@ def settled(monkeypatch):
 
 def _double(model, table):
     """The model and all rows in double precision."""
-    batch = table.batch(torch.arange(len(table)))
-    targets = batch.targets._replace(y=batch.targets.y.double())
-    batch = batch._replace(x=batch.x.double(), targets=targets, weight=batch.weight.double())
-    return copy.deepcopy(model).double().eval(), batch
+    table = scaled_table(table.rows, table, table.like.double())
+    return copy.deepcopy(model).double().eval(), table.batch(torch.arange(len(table)))
 
 
 def _basis(model, batch):
