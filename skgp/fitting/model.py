@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +12,12 @@ from skgp.core.copies import Copies
 from skgp.core.data import Batch
 from skgp.core.layers.layer import Latent, total_moments
 from skgp.core.layers.noise import NORMAL_NOISE, MixtureNoise
+from skgp.core.layers.sparse import SparseLayer
 from skgp.core.likelihoods.censored import Censored
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.likelihoods.likelihood import Predictive
+from skgp.core.marginal.observed_rows import ObservedRows
+from skgp.core.marginal.starts import start_posterior
 from skgp.core.nodes.rules import NodeRule, Trivial
 from skgp.core.objectives.objective import PREDICTIVE
 from skgp.core.stacks.stack import GPStack, Stack
@@ -111,6 +114,12 @@ class Layers(Source):
     def posteriors(self, nodes: NodeRule) -> list[KnownLayers]:
         """The posteriors that a prediction is a mixture of; their weights sum to one."""
         return [KnownLayers(self.stack, self.stack.known_factors(), nodes, 1.0, self._noise)]
+
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        """Set the posterior of one GP to that of rows of its top layer, of noise variance (1,)."""
+        top = cast(SparseLayer, self.stack.top)
+        y = rows.y - top.mean.unsqueeze(-1)
+        start_posterior(top, rows.x, y, rows.weight, noise_var, 1.0)
 
     def release(self, model: "Model") -> None:
         self.noise = None

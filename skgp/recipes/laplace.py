@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor
@@ -14,16 +14,13 @@ from skgp.core.layers.layer import DrawnLatent, Latent
 from skgp.core.layers.sparse import SparseGP
 from skgp.core.likelihoods.gaussian import Gaussian
 from skgp.core.marginal.exact import ExactGP
-from skgp.core.marginal.exact_starts import merged
-from skgp.core.marginal.laplace import laplace_gps, nth
+from skgp.core.marginal.laplace import laplace_gps, nth, repeated
 from skgp.core.marginal.observed_rows import ObservedRows
 from skgp.core.nodes.rules import NodeRule
-from skgp.core.numerics.draws import make_generator
-from skgp.core.stacks.functions import hidden_mixture
 from skgp.core.stacks.stack import GPStack
 from skgp.exceptions import NotPositiveDefiniteError
 from skgp.fitting.model import KnownLayers, Layers, Model
-from skgp.fitting.observed import observed_rows
+from skgp.fitting.observed import is_one_gp, rows_of_top
 from skgp.fitting.table import Table
 
 _DRAWS: Final = 16
@@ -75,6 +72,9 @@ class LaplaceLayers(Layers):
             for stack, ratio in zip(stacks, ratios, strict=True)
         ]
 
+    def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        self.gps.condition(repeated(rows, len(self.gps.noise_var)), self.gps.noise_var)
+
     def release(self, model: Model) -> None:
         model.source = Layers(self.stack)
 
@@ -98,21 +98,13 @@ def with_laplace_draws(model: Model, table: Table) -> Model:
     """
     if not _is_apt(model, table):
         return model
-    stack = cast(GPStack, model.stack)
-    batch = table.batch(torch.arange(len(table)))
-    rows, generator = observed_rows(model, batch, table.n_data), make_generator(0, "unused")
-    hidden, _ = hidden_mixture(stack, stack.known_factors(), model.nodes, generator)
-    h, _ = hidden(batch.x)
-    _, count = rows.residuals_and_counts(stack.top.mean)
-    x, y, weight = merged(h[0], rows.y, count[0])
-    seen = weight > 0.0
-    if seen.sum() > _MOST_ROWS:
+    rows = rows_of_top(model, table)
+    if len(rows.x) > _MOST_ROWS:
         return model
-    rows = ObservedRows(x[seen], y[:, seen], weight[seen])
     noise = cast(Gaussian, model.likelihood)
     with suppress(NotPositiveDefiniteError):
         gps = laplace_gps(
-            cast(SparseGP, stack.top), rows, noise.noise_var, noise.noise_floor, _DRAWS
+            cast(SparseGP, model.stack.top), rows, noise.noise_var, noise.noise_floor, _DRAWS
         )
         model = copy.deepcopy(model)
         model.source = LaplaceLayers(cast(GPStack, model.stack), gps)
@@ -121,18 +113,11 @@ def with_laplace_draws(model: Model, table: Table) -> Model:
 
 
 def _is_apt(model: Model, table: Table) -> bool:
-    """Whether a model is one GP of few rows with normal noise, a known kernel and no more."""
-    top: Any = model.stack.top
-    kernel, likelihood = top.kernel, model.likelihood
+    """Whether a model is one GP with a known kernel of few parameters and no more."""
+    kernel = model.stack.top.kernel
     return (
-        isinstance(top, SparseGP)
-        and top.slope is None
-        and not hasattr(top, "mean_network")
+        is_one_gp(model, table)
         and isinstance(kernel, Stationary)
         and all(parameter.requires_grad for parameter in kernel.parameters())
         and kernel.log_lengthscale.numel() <= _MOST_LENGTHSCALES
-        and isinstance(likelihood, Gaussian)
-        and likelihood.mixing is None
-        and table.known_noise is None
-        and table.like.dtype == torch.float64  # that of held-out scores too
     )

@@ -57,7 +57,7 @@ def laplace_gps(
     centre = torch.cat([part.detach() for part in parts])
     draws = centre + _deviations(layer, rows, centre, noise_floor, n_draws)
     gps = _gps(layer, rows, draws)
-    gps.condition(_repeated(rows, n_draws), draws[:, -1].exp() + noise_floor)
+    gps.condition(repeated(rows, n_draws), draws[:, -1].exp() + noise_floor)
     return gps.requires_grad_(False)
 
 
@@ -88,7 +88,7 @@ def _slopes(layer: SparseLayer, rows: ObservedRows, points: Tensor, noise_floor:
     log_excess = points[:, -1].clone().requires_grad_()
     with torch.enable_grad():
         noise_var = log_excess.exp() + noise_floor
-        log_marginal = exact_log_marginal(gps, _repeated(rows, len(points)), noise_var).sum()
+        log_marginal = exact_log_marginal(gps, repeated(rows, len(points)), noise_var).sum()
         of_parts = kernel.log_lengthscale, kernel.log_variance, log_excess
         slopes = torch.autograd.grad(log_marginal, of_parts)
     return torch.cat([slopes[0], *(slope.unsqueeze(-1) for slope in slopes[1:])], -1)
@@ -105,7 +105,7 @@ def _gps(layer: SparseLayer, rows: ObservedRows, points: Tensor) -> ExactGP:
     return gps
 
 
-def _repeated(rows: ObservedRows, n: int) -> ObservedRows:
+def repeated(rows: ObservedRows, n: int) -> ObservedRows:
     """The rows of n GPs that have the targets of one."""
     return rows._replace(y=rows.y.expand(n, -1))
 
