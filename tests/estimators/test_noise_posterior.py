@@ -85,6 +85,16 @@ def test_it_is_that_of_equivalent_rows(kind, fitted, monkeypatch) -> None:
     latent, scale = model.predict_latent(new), module.y_scale
     assert_allclose((latent.mean() - scale.offset) / scale.unit, mean, rtol=0, atol=1e-4)
     assert_allclose(latent.var() / scale.unit**2, var, rtol=1e-3, atol=1e-6)
+    if kind is LaplaceLayers:
+        assert np.ptp(noise_var.numpy()) > 0.01 * noise_var.mean()  # each draw keeps its own
+        return
+    with torch.no_grad():  # after another prior mean the same algebra holds
+        gps.mean.fill_(0.5)
+    module.source.condition(rows, noise_var)
+    expected, _ = _conditioned(gps, rows, noise_var, module.stack.features(module.scaled(new)))
+    found = module.latent_moments()(module.scaled(new))[0, :, 0].detach()
+    assert np.abs(expected[0] - mean).max() > 1e-3
+    assert_allclose(found, expected[0], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("make", BOTH)
