@@ -98,9 +98,10 @@ SHARED: Final[dict[str, str]] = {
         their posterior (MacKay 1992). Where residuals of held-out rows are clearly not normal, the
         noise of that GP is a mixture of three normals that is fitted to these residuals. Up to
         1,500 distinct rows, its function is found with that noise too, so that outliers hardly move
-        it. If training rows with equal inputs have the same target more often than by chance (rows that
-        were entered twice), a prediction at the inputs of a training row repeats its target with
-        the probability `copy_probability_`, and its variance can be less than `noise_variance_`.
+        it. If training rows with equal inputs have the same target more often than by chance (rows
+        that were entered twice), a prediction at the inputs of a training row repeats its target
+        with the probability `copy_probability_`, and its variance can be less than
+        `noise_variance_`.
         Whole weights count as repeated rows. `lengthscales_` and `stack_` belong to the trained
         model or, if it is left out, to the mode of that posterior. `noise_variance_` is the mean
         over the mixture.
