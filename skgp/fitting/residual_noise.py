@@ -122,7 +122,8 @@ def _conditioned(
     """An untrained GP of the rows as it predicts, with a posterior of normal or other noise."""
     model = recipe.conditioned(model, table)
     if posterior_noise is not None:
-        model = _with_posterior(posterior_noise, model, table)
+        with suppress(NotPositiveDefiniteError):  # which models of the folds have not met
+            model = _with_posterior(posterior_noise, model, table)
     return _noisy(noise, model)
 
 

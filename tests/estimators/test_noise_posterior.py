@@ -116,11 +116,19 @@ def test_many_rows_keep_that_of_normal_noise(fitted, normal, monkeypatch) -> Non
 
 
 def test_so_do_rows_without_a_factor(fitted, normal, monkeypatch) -> None:
-    def fails(*given):
-        raise NotPositiveDefiniteError("no factor")
+    find = residual_noise.equivalent_rows
+
+    def fails(layer, rows, *given):
+        if len(rows.x) >= least:
+            raise NotPositiveDefiniteError("no factor")
+        return find(layer, rows, *given)
 
     monkeypatch.setattr(residual_noise, "equivalent_rows", fails)
+    least = 0
     _assert_same(fitted(), normal)
+    least = 150  # all rows, but not those of a fold
+    X, _ = _rows(9, seed=1)
+    assert_allclose(fitted().predict(X), normal.predict(X), rtol=1e-9)
 
 
 def test_so_do_rows_that_held_out_rows_do_not_prefer(fitted, normal, monkeypatch) -> None:

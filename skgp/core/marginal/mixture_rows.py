@@ -1,12 +1,11 @@
 """Rows whose noise is a mixture, as rows of normal noise with the same posterior."""
 
 import math
-from typing import Final, cast
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from skgp.core.kernels.stationary import Stationary
 from skgp.core.layers.noise import MixtureNoise
 from skgp.core.layers.sparse import SparseLayer
 from skgp.core.marginal.observed_rows import ObservedRows
@@ -45,7 +44,7 @@ def equivalent_rows(
     NotPositiveDefiniteError
         If a round has no Cholesky factor.
     """
-    K = (cast(Stationary, layer.kernel).Kuu(rows.x[None]) * layer.kernel.variance)[0]
+    K = (layer.kernel.Kuu(rows.x[None]) * layer.kernel.variance)[0]
     y, std = (rows.y - layer.mean.unsqueeze(-1))[0], noise_var.sqrt()
     log_w, shift, ratio = y.new_tensor([[math.log(w) for w in noise.weights], *noise[1:]])
     target, weight = y, torch.ones_like(y)
