@@ -170,14 +170,11 @@ def test_joint_densities_off_the_data_are_those_of_a_normal_given_the_matrix(tab
         latent = stack.below(x, trivial(x), stack.known_factors())
         y = stack.readout.sample(latent, x, torch.tensor([[[0.7, -0.5]]]).double()).f_mean[0]
         targets = Targets(y, None)
-        ours = model._log_density(Batch(x, targets, None), *_latents(model))
+        at_x = model.source.latents(model.nodes)(x)
+        ours = model._log_density(Batch(x, targets, None), at_x, model.log_weights)
         of_draws = stack.readout.sample(latent, x, draws)
         expected = torch.logsumexp(likelihood.log_marginal(of_draws, targets), 0)
     np.testing.assert_allclose(to_array(ours), to_array(expected) - np.log(400_000), atol=0.15)
-
-
-def _latents(model):
-    return model.source.latents(model.nodes), model.log_weights
 
 
 @pytest.mark.parametrize(
