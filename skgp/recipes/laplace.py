@@ -73,6 +73,7 @@ class LaplaceLayers(Layers):
         ]
 
     def condition(self, rows: ObservedRows, noise_var: Tensor) -> None:
+        # Each draw keeps its own noise variance, whose mean is that of the likelihood.
         self.gps.condition(repeated(rows, len(self.gps.noise_var)), self.gps.noise_var)
 
     def release(self, model: Model) -> None:

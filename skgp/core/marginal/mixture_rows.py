@@ -21,16 +21,17 @@ def equivalent_rows(
 ) -> ObservedRows:
     """Targets and weights for which normal noise gives the posterior of a GP with mixture noise.
 
-    The posterior is that of variational Bayes, in which q(f) is normal and each row has a
-    probability r_k of each component: r_k ~ w_k exp E log N(y; f + s_k, v_k), and q(f) is that of
-    targets y - sum_k r_k s_k p_k / p with precisions p = sum_k r_k p_k, p_k = 1 / v_k, in turn
-    (Bishop 2006, section 10.2). So outliers count for little, and rows between two peaks for none.
+    The posterior is that of variational Bayes (Bishop 2006, section 10.2): q(f) is normal, and each
+    row has a probability r_k of each component, with weight w_k, mean s_k and precision p_k.
+    Each round finds r_k, proportional to w_k exp E log N(y; f + s_k, 1 / p_k), and then q(f) given
+    targets y - sum_k r_k s_k p_k / p of precision p = sum_k r_k p_k. Outliers have a low precision.
 
     Parameters
     ----------
     layer : SparseLayer
         One GP with a constant mean.
     rows : ObservedRows
+        One target each, none of them missing.
     noise_var : Tensor of shape (1,)
     noise : MixtureNoise
         Relative to it.
@@ -38,6 +39,7 @@ def equivalent_rows(
     Returns
     -------
     ObservedRows
+        The same inputs; weights are relative to `noise_var`.
 
     Raises
     ------
